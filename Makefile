@@ -1,0 +1,42 @@
+# Every target sets up .venv by itself; what is up to date is not done again.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+PYTEST_WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench docs clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(INSTALLED)  ## make .venv with focalcal and its development tools
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: setup  ## show what focalcal does, in a minute, with bundled data
+	@$(BIN)/focalcal demo
+
+lint: setup  ## lint, format check, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint  ## all checks
+	$(BIN)/pytest -n $(PYTEST_WORKERS)
+
+bench: setup  ## measure speed beside peers and floors; prints the tables
+	$(BIN)/python -m benchmarks
+
+docs: setup  ## build the documentation into site/
+	$(BIN)/python docs/draw.py
+	$(BIN)/mkdocs build --strict --quiet
+
+clean:  ## remove what was built
+	rm -rf $(VENV) .venv-peers site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,5 @@
+"""``python -m focalcal`` is ``focalcal``."""
+
+from focalcal.cli import main
+
+main()

@@ -1,0 +1,42 @@
+"""The command line: one file a command, each imported only when it runs, so that ``--help`` stays fast."""
+
+import sys
+
+import typer
+
+from focalcal._version import __version__
+from focalcal.cli.demo import demo
+
+app = typer.Typer(
+    name="focalcal",
+    help="Train classifiers whose confidence can be trusted, measure how far it can be trusted, and repair it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"focalcal {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Options of focalcal itself."""
+
+
+def main() -> None:
+    """Runs the command line; bad input is one sentence on stderr and exit code 2, never a traceback."""
+    try:
+        app()
+    except (ValueError, TypeError, OSError) as error:
+        typer.echo(f"focalcal: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("focalcal: interrupted.", err=True)
+        sys.exit(130)

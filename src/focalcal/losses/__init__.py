@@ -1,0 +1,21 @@
+"""What a network is trained on: one file a family, ``build_loss`` by the paper's names."""
+
+from focalcal.losses.brier import BrierLoss, brier_loss
+from focalcal.losses.focal import FocalLoss, binary_focal_loss, focal_loss
+from focalcal.losses.mmce import MMCELoss, mmce
+from focalcal.losses.registry import LOSS_NAMES, build_loss
+from focalcal.losses.smoothing import LabelSmoothingLoss, smoothed_cross_entropy
+
+__all__ = [
+    "LOSS_NAMES",
+    "BrierLoss",
+    "FocalLoss",
+    "LabelSmoothingLoss",
+    "MMCELoss",
+    "binary_focal_loss",
+    "brier_loss",
+    "build_loss",
+    "focal_loss",
+    "mmce",
+    "smoothed_cross_entropy",
+]

@@ -1,0 +1,211 @@
+"""What every loss is given: logits and targets checked, flattened to (M, C), and the terms reduced as PyTorch does."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Reduction = Literal["none", "mean", "sum"]
+_REDUCTIONS = ("none", "mean", "sum")
+_HALF = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class LossInput:
+    """Checked input of a loss, with every dimension but the classes flattened into one.
+
+    ``logits`` is (M, C), float32 or float64; ``target`` is (M,) int64 for classes or (M, C) for class probabilities;
+    ``weight`` is (C,) or None. ``shape`` and ``dtype`` are those of the unreduced result.
+    """
+
+    logits: Tensor
+    target: Tensor
+    weight: Tensor | None
+    ignore_index: int
+    reduction: Reduction
+    shape: torch.Size
+    dtype: torch.dtype
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether the targets are class indices."""
+        return self.target.dim() == 1
+
+    def rows(self, rows: slice) -> "LossInput":
+        """The input of some of the M samples."""
+        return replace(self, logits=self.logits[rows], target=self.target[rows])
+
+    def valid(self) -> Tensor:
+        """(M,) bool: which class indices are not to be ignored."""
+        return self.target != self.ignore_index
+
+    def sample_weight(self, valid: Tensor) -> Tensor:
+        """(M,) weight of each sample's class, 0 for the ignored."""
+        if self.weight is None:
+            return valid.to(self.logits.dtype)
+        return self.weight[self.target * valid] * valid
+
+    def class_probabilities(self, smoothing: float = 0.0) -> Tensor:
+        """(M, C) q, smoothed as PyTorch smooths, (1 − ε) q + ε / C; rows of ignored indices are 0."""
+        classes = self.logits.shape[1]
+        if not self.is_hard:
+            return self.target * (1 - smoothing) + smoothing / classes
+        valid = self.valid().unsqueeze(1)
+        q = torch.full_like(self.logits, smoothing / classes)
+        return q.scatter(1, self.target.unsqueeze(1) * valid, 1 - smoothing + smoothing / classes) * valid
+
+    def mass(self) -> Tensor | int | None:
+        """What the sum of the terms is divided by, as in PyTorch; None where it is not.
+
+        The mean over class indices is over the weight of those that are not ignored (NaN where there are none), the
+        mean over class probabilities over the number of samples.
+        """
+        if self.reduction != "mean":
+            return None
+        if not self.is_hard:
+            return self.logits.shape[0]
+        valid = self.valid()
+        return valid.sum() if self.weight is None else self.sample_weight(valid).sum()
+
+    def reduce(self, terms: Tensor, mass: Tensor | int | None) -> Tensor:
+        """Reduces (M,) terms, weighted already."""
+        if self.reduction == "none":
+            return terms.reshape(self.shape).to(self.dtype)
+        total = terms.sum()
+        if mass is None:
+            return total.to(self.dtype)
+        mean = total / at_least_tiny(mass)
+        # 0/0 only in the value: as in PyTorch, a batch in which all is ignored has loss NaN and gradient 0.
+        return torch.where(torch.as_tensor(mass == 0, device=mean.device), torch.nan, mean).to(self.dtype)
+
+
+def at_least_tiny(mass: Tensor | int) -> Tensor | float:
+    """A divisor that leaves 0 / 0 at 0 and every other quotient as it is."""
+    tiny = torch.finfo(torch.float32).tiny
+    return mass.clamp(min=tiny) if isinstance(mass, Tensor) else max(mass, tiny)
+
+
+def prepare(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> LossInput:
+    """Checks what can be checked without looking at values, and flattens.
+
+    Shapes are PyTorch's: logits (C,), (N, C) or (N, C, d1, …) with integer targets (), (N,) or (N, d1, …), or
+    floating-point targets of the logits' own shape.
+    """
+    _check_types(logits, target, weight)
+    if logits.dim() == 0:
+        raise ValueError("Logits of shape () have no class dimension: it should be (C,), (N, C) or (N, C, d1, …).")
+    class_dim = 0 if logits.dim() == 1 else 1
+    classes = logits.shape[class_dim]
+    sample_shape = logits.shape[:class_dim] + logits.shape[class_dim + 1 :]
+    soft = target.is_floating_point()
+    _check_shapes(logits, target, weight, sample_shape, classes, soft)
+    if soft and ignore_index >= 0:
+        raise ValueError(f"ignore_index works with class indices only, got {ignore_index} with class probabilities.")
+    return LossInput(
+        logits=_compute_type(_flatten(logits, class_dim)),
+        target=_compute_type(_flatten(target, class_dim)) if soft else target.reshape(-1).long(),
+        weight=None if weight is None else _compute_type(weight.detach()).to(_compute_dtype(logits)),
+        ignore_index=ignore_index,
+        reduction=reduction,
+        shape=sample_shape,
+        dtype=_result_dtype(logits),
+    )
+
+
+def check_options(reduction: str, label_smoothing: float = 0.0) -> None:
+    """Raises for a reduction that there is not, and for a smoothing outside [0, 1]."""
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f"reduction must be one of none, mean and sum, got {reduction!r}.")
+    if not 0 <= label_smoothing <= 1:
+        raise ValueError(f"label_smoothing must lie in [0, 1], got {label_smoothing}.")
+
+
+def check_values(given: LossInput) -> None:
+    """Looks at every value, which synchronises an accelerator: NaN and +inf, negative targets and weights, indices."""
+    if bool((given.logits.isnan() | (given.logits == torch.inf)).any()):
+        raise ValueError("The logits contain NaN or +inf.")
+    if given.is_hard:
+        check_indices(given)
+    elif not bool(((given.target >= 0) & given.target.isfinite()).all()):
+        raise ValueError("The class probabilities contain a negative or non-finite value.")
+    if given.weight is not None and not bool(((given.weight >= 0) & given.weight.isfinite()).all()):
+        raise ValueError("The class weights contain a negative or non-finite value.")
+
+
+def naming_bad_index(compute: Callable[[], Tensor], given: LossInput) -> Tensor:
+    """Runs ``compute``; where it fails on a class index out of range, raises a sentence that names the index."""
+    if torch.compiler.is_compiling():
+        return compute()
+    try:
+        return compute()
+    except (IndexError, RuntimeError):
+        if given.is_hard:
+            check_indices(given)
+        raise
+
+
+def check_indices(given: LossInput) -> None:
+    """Raises for a class index that is neither in range nor ignored, naming it."""
+    classes = given.logits.shape[1]
+    wrong = given.target[given.valid() & ((given.target < 0) | (given.target >= classes))]
+    if wrong.numel():
+        raise ValueError(
+            f"Target {int(wrong[0])} is out of range: {classes} classes are numbered 0 to {classes - 1}, "
+            f"and only ignore_index ({given.ignore_index}) may lie outside."
+        )
+
+
+def _check_types(logits: Tensor, target: Tensor, weight: Tensor | None) -> None:
+    if not isinstance(logits, Tensor) or not isinstance(target, Tensor):
+        raise TypeError(f"Logits and target must be tensors, got {type(logits).__name__} and {type(target).__name__}.")
+    if not logits.is_floating_point():
+        raise TypeError(f"Logits must be floating-point, got {logits.dtype}.")
+    if target.dtype == torch.bool or target.is_complex():
+        raise TypeError(f"The target must hold class indices or class probabilities, got {target.dtype}.")
+    if weight is not None and not (isinstance(weight, Tensor) and weight.is_floating_point()):
+        raise TypeError("The class weights must be a floating-point tensor.")
+
+
+def _check_shapes(
+    logits: Tensor, target: Tensor, weight: Tensor | None, sample_shape: torch.Size, classes: int, soft: bool
+) -> None:
+    if classes < 2:
+        raise ValueError(f"A classifier needs at least 2 classes, got logits of shape {tuple(logits.shape)}.")
+    expected = logits.shape if soft else sample_shape
+    if target.shape != expected:
+        kind = "class probabilities" if soft else "class indices"
+        raise ValueError(
+            f"Logits of shape {tuple(logits.shape)} need {kind} of shape {tuple(expected)}, got {tuple(target.shape)}."
+        )
+    if weight is not None and weight.shape != (classes,):
+        raise ValueError(f"{classes} classes need class weights of shape ({classes},), got {tuple(weight.shape)}.")
+
+
+def _flatten(values: Tensor, class_dim: int) -> Tensor:
+    if values.dim() == 2:
+        return values
+    return values.movedim(class_dim, -1).reshape(-1, values.shape[class_dim])
+
+
+def _compute_dtype(x: Tensor) -> torch.dtype:
+    return torch.float32 if x.dtype in _HALF else x.dtype
+
+
+def _compute_type(x: Tensor) -> Tensor:
+    return x.to(_compute_dtype(x))
+
+
+def _result_dtype(logits: Tensor) -> torch.dtype:
+    """The logits' own type, as in ``F.cross_entropy``; float32 for half precision under autocast."""
+    if logits.dtype in _HALF and torch.is_autocast_enabled(logits.device.type):
+        return torch.float32
+    return logits.dtype

@@ -1,0 +1,76 @@
+"""The paper's losses by the paper's names."""
+
+import difflib
+import re
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from focalcal.gamma import EpochGamma, SampleGamma
+from focalcal.losses.brier import BrierLoss
+from focalcal.losses.focal import FocalLoss
+from focalcal.losses.mmce import MMCELoss
+from focalcal.losses.smoothing import LabelSmoothingLoss
+
+# The length of the run that the γ schedules of the paper are meant for.
+_PAPER_EPOCHS = 350
+
+
+def _schedule(last: float, total_epochs: int | None) -> EpochGamma:
+    return EpochGamma({0: 5.0, 100: 3.0, 250: last}).scaled(total_epochs or _PAPER_EPOCHS, of=_PAPER_EPOCHS)
+
+
+_BUILDERS: dict[str, Callable[..., nn.Module]] = {
+    "cross-entropy": nn.CrossEntropyLoss,
+    "brier": BrierLoss,
+    "mmce": lambda **options: MMCELoss(2.0, weighted=True, normalization="published", **options),
+    "mmce-formula": lambda **options: MMCELoss(2.0, weighted=True, normalization="formula", **options),
+    "ls-0.05": lambda **options: LabelSmoothingLoss(0.05, **options),
+    "fl-1": lambda **options: FocalLoss(1.0, **options),
+    "fl-2": lambda **options: FocalLoss(2.0, **options),
+    "fl-3": lambda **options: FocalLoss(3.0, **options),
+    "flsc-531": lambda epochs=None, **options: FocalLoss(_schedule(1.0, epochs), **options),
+    "flsc-532": lambda epochs=None, **options: FocalLoss(_schedule(2.0, epochs), **options),
+    "flsd-53": lambda **options: FocalLoss(SampleGamma.flsd53(), **options),
+    "flsd-532": lambda **options: FocalLoss(SampleGamma.flsd532(), **options),
+}
+LOSS_NAMES = tuple(_BUILDERS)
+_NUMBERED: dict[str, type[nn.Module]] = {"fl": FocalLoss, "ls": LabelSmoothingLoss}
+
+
+def build_loss(name: str, *, epochs: int | None = None, **options: Any) -> nn.Module:
+    """A loss of the paper by its name.
+
+    cross-entropy, brier, mmce, mmce-formula, ls-0.05 and any ls-<α>, fl-1, fl-2, fl-3 and any fl-<γ>, flsc-531,
+    flsc-532, flsd-53, flsd-532.
+
+    Args:
+        name: the loss.
+        epochs: length of the run, for γ schedules (flsc-…): their phases are scaled to it from the paper's 350.
+        options: of the loss itself: ``weight``, ``ignore_index``, ``reduction``, …
+
+    Returns:
+        A module that is called with logits and targets, as ``torch.nn.CrossEntropyLoss`` is.
+
+    Example:
+        >>> build_loss("flsd-53").gamma
+        SampleGamma(thresholds=(0.2,), gammas=(5.0, 3.0))
+        >>> build_loss("flsc-531", epochs=35).gamma
+        EpochGamma({0: 5.0, 10: 3.0, 25: 1.0})
+    """
+    if name.startswith("flsc-") and name in _BUILDERS:
+        return _BUILDERS[name](epochs=epochs, **options)
+    if name in _BUILDERS:
+        return _BUILDERS[name](**options)
+    numbered = re.fullmatch(r"(fl|ls)-(\d+(?:\.\d+)?)", name)
+    if numbered:
+        return _NUMBERED[numbered[1]](float(numbered[2]), **options)
+    raise ValueError(
+        f"There is no loss {name!r}{_suggestion(name)}; known are {', '.join(LOSS_NAMES)}, ls-<α>, fl-<γ>."
+    )
+
+
+def _suggestion(name: str) -> str:
+    nearest = difflib.get_close_matches(name.lower(), LOSS_NAMES, n=1, cutoff=0.4)
+    return f": did you mean {nearest[0]!r}?" if nearest else ""
