@@ -8,6 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar, cast
 
@@ -20,6 +21,9 @@ Values = TypeVar("Values", np.ndarray, Tensor)
 
 # Newton's iteration for γ* halves its distance at worst (p0 near 0.5), then converges quadratically.
 _NEWTON_STEPS = 64
+# Looked up at every call of a loss, where asking numpy.finfo would be half of the cost.
+_LIMITS: dict[Any, torch.finfo] = {dtype: torch.finfo(dtype) for dtype in (torch.float32, torch.float64)}
+_LIMITS |= {np.dtype(np.float32): _LIMITS[torch.float32], np.dtype(np.float64): _LIMITS[torch.float64]}
 _NEEDS_EPOCH = "An epoch schedule of γ needs an epoch: call set_epoch on the loss, or at_epoch(e) on the schedule."
 
 
@@ -39,7 +43,7 @@ def power_and_factor(nll: Values, gamma: float | Values) -> tuple[Values, Values
     0 · inf. In the quotient u is kept between the smallest normal number, where it rounds to its limit 1, and minus the
     logarithm of that number, where it is nothing beside 1.
     """
-    tiny = float((torch.finfo if isinstance(nll, Tensor) else np.finfo)(nll.dtype).tiny)
+    tiny = _LIMITS[nll.dtype].tiny
     u = nll.clip(tiny, -math.log(tiny))
     power = focal_power(nll, gamma)
     return power, power + power * (u / _expm1(u) * gamma)
@@ -285,7 +289,7 @@ class SampleGamma(GammaPolicy):
         counts as having reached a threshold from four ulps below it.
         """
         library: Any = torch if isinstance(nll, Tensor) else np
-        slack = 4 * float(library.finfo(nll.dtype).eps)
+        slack = 4 * _LIMITS[nll.dtype].eps
         gamma = library.full_like(nll, self.gammas[0])
         for threshold, above in zip(self.thresholds, self.gammas[1:], strict=True):
             gamma = library.where(nll <= slack - math.log(threshold), above, gamma)
@@ -322,5 +326,9 @@ def as_policy(gamma: float | GammaPolicy) -> GammaPolicy:
     if isinstance(gamma, GammaPolicy):
         return gamma
     if isinstance(gamma, (int, float)) and not isinstance(gamma, bool):
-        return FixedGamma(gamma)
+        return _fixed(gamma)
     raise TypeError(f"gamma must be a number or a γ policy such as SampleGamma, got {type(gamma).__name__}.")
+
+
+# A loss that is given a number makes the same policy at every call.
+_fixed = lru_cache(maxsize=64)(FixedGamma)

@@ -132,14 +132,16 @@ def test_many_rows_are_the_same_as_few(monkeypatch):
     def results():
         policy = fc.SampleGamma.flsd53()
         return [
-            with_gradient(lambda z, t=t: fc.focal_loss(z, t, policy, weight=weight, reduction="sum"), logits)
+            with_gradient(lambda z, t=t, w=w, r=r: fc.focal_loss(z, t, policy, weight=w, reduction=r), logits)
             for t in (target, soft)
+            for w in (None, weight)
+            for r in ("none", "mean", "sum")
         ]
 
     whole = results()
     monkeypatch.setattr(focal_terms, "_BLOCK_ELEMENTS", 100)
     torch.testing.assert_close(results(), whole)
-    monkeypatch.setattr(focal_terms, "_SMALL", 0)
+    monkeypatch.setattr(focal_terms, "_FEW", 0)
     torch.testing.assert_close(results(), whole)
 
 

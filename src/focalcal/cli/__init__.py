@@ -6,6 +6,8 @@ import typer
 
 from focalcal._version import __version__
 from focalcal.cli.demo import demo
+from focalcal.cli.evaluate import evaluate
+from focalcal.cli.failures import run
 
 app = typer.Typer(
     name="focalcal",
@@ -15,6 +17,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
+app.command()(evaluate)
 
 
 def _print_version(wanted: bool) -> None:
@@ -32,11 +35,4 @@ def options(
 
 def main() -> None:
     """Runs the command line; bad input is one sentence on stderr and exit code 2, never a traceback."""
-    try:
-        app()
-    except (ValueError, TypeError, OSError) as error:
-        typer.echo(f"focalcal: {error}", err=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("focalcal: interrupted.", err=True)
-        sys.exit(130)
+    sys.exit(run(app))

@@ -22,7 +22,7 @@ def demo() -> None:
     console = Console()
     console.print(_losses_table())
     console.print(
-        "A sample that is already right costs a focal loss almost nothing, so that it is not pushed towards ever higher "
+        "A sample that is already right costs a focal loss almost nothing, so it is not pushed towards ever higher "
         "confidence; one that is wrong costs about what it costs cross-entropy.\n"
     )
     console.print(_gamma_table())

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from focalcal.gamma import GammaPolicy, as_policy
-from focalcal.losses.focal_terms import fused_focal, needs_tracing, traceable_focal
+from focalcal.losses.focal_terms import FocalRule, Source, fused_focal, needs_tracing, traceable_focal
 from focalcal.losses.inputs import LossInput, Reduction, check_options, check_values, naming_bad_index, prepare
 
 
@@ -48,18 +48,15 @@ def focal_loss(
     policy = as_policy(gamma)
     check_options(reduction, label_smoothing)
 
-    def given_of(logits: Tensor) -> LossInput:
+    def prepared(logits: Tensor) -> LossInput:
         return prepare(logits, target, weight=weight, ignore_index=ignore_index, reduction=reduction)
 
-    def traceable(logits: Tensor) -> Tensor:
-        return traceable_focal(given_of(logits), policy, label_smoothing)
-
-    given = given_of(logits)
+    given, rule = prepared(logits), FocalRule(policy, label_smoothing)
     if validate:
         check_values(given)
     if needs_tracing(given):
-        return traceable_focal(given, policy, label_smoothing)
-    return naming_bad_index(lambda: fused_focal(logits, given, policy, label_smoothing, traceable), given)
+        return traceable_focal(given, rule)
+    return naming_bad_index(lambda: fused_focal(given.logits, given, rule, Source(logits, prepared)), given)
 
 
 class FocalLoss(nn.Module):

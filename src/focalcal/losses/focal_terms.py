@@ -10,20 +10,22 @@ Two ways to the same numbers:
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
+from torch.nn import Parameter, functional
 from torch.utils.weak import TensorWeakRef
 
 from focalcal.gamma import GammaPolicy, focal_power, power_and_factor
 from focalcal.losses.inputs import LossInput, at_least_tiny
 
 # Elements of a block of rows: small enough for a second-level cache, large enough to hide the cost of a call.
-_BLOCK_ELEMENTS = 1 << 16
-# Up to so many numbers NumPy is faster than PyTorch on a CPU.
-_SMALL = 1 << 12
+_BLOCK_ELEMENTS = 1 << 18
+# Up to so many logits the calls cost more than the arithmetic, and NumPy's calls cost less than PyTorch's.
+_FEW = 1 << 14
 
 _nll_backward = torch.ops.aten.nll_loss_backward.default
 _log_softmax_backward = torch.ops.aten._log_softmax_backward_data.out
@@ -37,91 +39,85 @@ def needs_tracing(given: LossInput) -> bool:
     return given.target.requires_grad or torch.compiler.is_compiling() or transformed
 
 
+@dataclass(frozen=True)
+class FocalRule:
+    """How the loss is computed: the γ policy and ε of PyTorch's smoothing."""
+
+    policy: GammaPolicy
+    smoothing: float
+
+
+class Source:
+    """The user's logits, held weakly: for a second derivative, which then costs nothing to who doesn't ask for one."""
+
+    def __init__(self, logits: Tensor, prepare: Callable[[Tensor], LossInput]) -> None:
+        self._logits, self._version, self._prepare = TensorWeakRef(logits), logits._version, prepare
+
+    def again(self) -> LossInput:
+        """The input of the loss once more, connected to the logits."""
+        logits = self._logits()
+        if logits is None or logits._version != self._version:
+            raise RuntimeError(
+                "A second derivative of the focal loss needs its logits: keep a reference to them, unchanged, until "
+                "backward(create_graph=True), or use torch.func."
+            )
+        return self._prepare(logits)
+
+
 class _FusedFocal(torch.autograd.Function):
-    """The loss and its gradient in one pass.
-
-    ``traceable`` computes the same loss from ``logits`` with operations that can be differentiated again. The logits
-    are held only weakly for it, so that a second derivative costs nothing to those who don't ask for one.
-    """
+    """The loss and its gradient in one pass."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        logits: Tensor,
-        given: LossInput,
-        policy: GammaPolicy,
-        smoothing: float,
-        traceable: Callable[[Tensor], Tensor],
-    ) -> Tensor:
-        """``given`` is made of ``logits``, which may have more dimensions and half precision."""
-        gradient = torch.empty_like(given.logits) if ctx.needs_input_grad[0] else None
-        terms = _all_terms(given, policy, smoothing, gradient)
+    def forward(ctx: Any, logits: Tensor, given: LossInput, rule: FocalRule, source: Source) -> Tensor:
+        """``logits`` are those of ``given``, (M, C)."""
+        compute = _small_loss if _is_small(given, rule) else _blockwise_loss
+        loss, gradient = compute(given, rule, ctx.needs_input_grad[0])
         ctx.save_for_backward(gradient)
-        ctx.mass = given.mass()
-        ctx.logits, ctx.version, ctx.traceable = TensorWeakRef(logits), logits._version, traceable
-        ctx.shape, ctx.dtype = logits.shape, logits.dtype
-        return given.reduce(terms, ctx.mass)
+        ctx.rule, ctx.source = rule, source
+        return loss
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None, None, None]:
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None, None]:
         """Scales the gradient; under ``create_graph`` takes the traceable way, which can be differentiated again."""
         if torch.is_grad_enabled():
-            return _differentiable_gradient(ctx, upstream), None, None, None, None
+            return _differentiable_gradient(ctx.source.again(), ctx.rule, upstream), None, None, None
         (gradient,) = ctx.saved_tensors
-        scale = upstream if ctx.mass is None else upstream / at_least_tiny(ctx.mass)
-        scaled = gradient * (scale.reshape(-1, 1) if upstream.dim() else scale)
-        return _unflatten(scaled, ctx.shape).to(ctx.dtype), None, None, None, None
+        return gradient * (upstream.reshape(-1, 1) if upstream.dim() else upstream), None, None, None
 
 
 fused_focal: Callable[..., Tensor] = _FusedFocal.apply
 
 
-def _differentiable_gradient(ctx: Any, upstream: Tensor) -> Tensor:
-    logits = ctx.logits()
-    if logits is None or logits._version != ctx.version:
-        raise RuntimeError(
-            "A second derivative of the focal loss needs its logits: keep a reference to them, unchanged, until "
-            "backward(create_graph=True), or use torch.func."
-        )
-    loss: Tensor = ctx.traceable(logits)
-    gradient: Tensor = torch.autograd.grad(loss, logits, upstream, create_graph=True)[0]
+def _differentiable_gradient(given: LossInput, rule: FocalRule, upstream: Tensor) -> Tensor:
+    loss = traceable_focal(given, rule)
+    gradient: Tensor = torch.autograd.grad(loss, given.logits, upstream, create_graph=True)[0]
     return gradient
 
 
-def _unflatten(rows: Tensor, shape: torch.Size) -> Tensor:
-    if len(shape) <= 2:
-        return rows.reshape(shape)
-    return rows.reshape(shape[0], *shape[2:], shape[1]).movedim(-1, 1)
-
-
-def _all_terms(given: LossInput, policy: GammaPolicy, smoothing: float, gradient: Tensor | None) -> Tensor:
-    blocks = [
-        _block_terms(given.rows(rows), policy, smoothing, None if gradient is None else gradient[rows])
+def _blockwise_loss(given: LossInput, rule: FocalRule, wants_gradient: bool) -> tuple[Tensor, Tensor | None]:
+    """The reduced loss and its gradient, (M, C); for "none" the gradient of each sample's loss."""
+    gradient, mass = torch.empty_like(given.logits) if wants_gradient else None, given.mass()
+    scale = 1.0 if mass is None else 1 / at_least_tiny(mass)
+    compute = _hard_block if given.is_hard and rule.smoothing == 0 else _soft_block
+    terms = [
+        compute(given.rows(rows), rule, scale, None if gradient is None else gradient[rows])
         for rows in _blocks(given.logits)
     ]
-    return torch.cat(blocks) if blocks else _block_terms(given, policy, smoothing, gradient)
+    return given.reduce(torch.cat(terms), mass), gradient
 
 
 def _blocks(logits: Tensor) -> Iterator[slice]:
-    """Blocks of rows, none where one block holds them all; an accelerator has its own way with memory and gets one."""
-    if logits.device.type != "cpu" or logits.numel() <= _BLOCK_ELEMENTS:
-        return
-    rows = max(1, _BLOCK_ELEMENTS // logits.shape[1])
-    for start in range(0, len(logits), rows):
-        yield slice(start, start + rows)
+    """Blocks of rows that fit the cache; an accelerator has its own way with memory and gets one block."""
+    rows = _BLOCK_ELEMENTS // logits.shape[1] if logits.device.type == "cpu" else len(logits)
+    for start in range(0, max(1, len(logits)), max(1, rows)):
+        yield slice(start, start + max(1, rows))
 
 
-def _block_terms(block: LossInput, policy: GammaPolicy, smoothing: float, gradient: Tensor | None) -> Tensor:
-    if block.is_hard and smoothing == 0:
-        return _hard_block(block, policy, gradient)
-    return _soft_block(block, policy, smoothing, gradient)
-
-
-def _hard_block(block: LossInput, policy: GammaPolicy, gradient: Tensor | None) -> Tensor:
-    """Terms of class indices; writes g(p_y, γ) · w_y · (softmax − onehot) into ``gradient``."""
+def _hard_block(block: LossInput, rule: FocalRule, scale: Tensor | float, gradient: Tensor | None) -> Tensor:
+    """Terms of class indices; writes g(p_y, γ) · w_y · (softmax − onehot), scaled, into ``gradient``."""
     log_p = torch.log_softmax(block.logits, 1)
     nll = functional.nll_loss(log_p, block.target, ignore_index=block.ignore_index, reduction="none")
-    power, factor = _power_and_factor(nll, policy)
+    power, factor = power_and_factor(nll, rule.policy.for_nll(nll))
     terms = power * nll
     if block.weight is not None:
         weight = block.sample_weight(block.valid())
@@ -129,29 +125,64 @@ def _hard_block(block: LossInput, policy: GammaPolicy, gradient: Tensor | None) 
         terms, factor = (weight * terms).masked_fill_(weight == 0, 0), weight * factor
     if gradient is not None:
         # PyTorch's own backward steps, which pass over ignored targets; the empty tensor stands for an unused weight.
-        pull = _nll_backward(factor, log_p, block.target, None, 0, block.ignore_index, nll.new_empty(()))
+        pull = _nll_backward(factor * scale, log_p, block.target, None, 0, block.ignore_index, nll.new_empty(()))
         _log_softmax_backward(pull, log_p, 1, log_p.dtype, out=gradient)
     return terms
 
 
-def _soft_block(block: LossInput, policy: GammaPolicy, smoothing: float, gradient: Tensor | None) -> Tensor:
-    """Terms of class probabilities; writes p_k Σ_y w_y q_y g_y − w_k q_k g_k into ``gradient``."""
-    mass = _class_mass(block, smoothing)
+def _soft_block(block: LossInput, rule: FocalRule, scale: Tensor | float, gradient: Tensor | None) -> Tensor:
+    """Terms of class probabilities; writes p_k Σ_y w_y q_y g_y − w_k q_k g_k, scaled, into ``gradient``."""
+    mass = _class_mass(block, rule.smoothing)
     log_p = torch.log_softmax(block.logits, 1)
     nll = -log_p
-    power, factor = _power_and_factor(nll, policy)
+    power, factor = power_and_factor(nll, rule.policy.for_nll(nll))
     if gradient is not None:
-        _log_softmax_backward(factor.mul_(mass).neg_(), log_p, 1, log_p.dtype, out=gradient)
+        _log_softmax_backward(factor.mul_(mass).mul_(-scale), log_p, 1, log_p.dtype, out=gradient)
     return power.mul_(nll).mul_(mass).masked_fill_(mass == 0, 0).sum(1)
 
 
-def _power_and_factor(nll: Tensor, policy: GammaPolicy) -> tuple[Tensor, Tensor]:
-    # A dozen operations on a hundred numbers cost mostly their calls, and NumPy's cost a quarter of PyTorch's.
-    if type(nll) is Tensor and nll.device.type == "cpu" and nll.numel() <= _SMALL:
-        values = nll.numpy()
-        power, factor = power_and_factor(values, policy.for_nll(values))
-        return torch.from_numpy(power), torch.from_numpy(factor)
-    return power_and_factor(nll, policy.for_nll(nll))
+def _is_small(given: LossInput, rule: FocalRule) -> bool:
+    """Whether ``_small_loss`` may compute this; a subclass, such as a fake tensor, may have no values for NumPy."""
+    logits = given.logits
+    plain = given.weight is None and rule.smoothing == 0 and given.is_hard
+    return plain and logits.numel() <= _FEW and logits.is_cpu and type(logits) in (Tensor, Parameter)
+
+
+def _small_loss(given: LossInput, rule: FocalRule, wants_gradient: bool) -> tuple[Tensor, Tensor | None]:
+    """What ``_blockwise_loss`` gives, for few logits on a CPU with class indices and without class weights."""
+    log_p = torch.log_softmax(given.logits, 1)
+    values, index = log_p.numpy(), given.target.numpy()
+    samples, classes = values.shape
+    valid = index != given.ignore_index
+    count = int(np.count_nonzero(valid))
+    all_valid = count == samples
+    index = index if all_valid else index * valid
+    # As unsigned numbers, negative indices are huge.
+    if count and index.view(np.uint64).max() >= classes:
+        raise IndexError("A target is out of range.")
+    place = np.arange(0, samples * classes, classes) + index
+    nll = -values.take(place)
+    power, factor = power_and_factor(nll, rule.policy.for_nll(nll))
+    if not all_valid:
+        nll[~valid] = factor[~valid] = 0
+    if wants_gradient:
+        if given.reduction == "mean":
+            factor /= max(count, 1)
+        np.exp(values, out=values)
+        values *= factor[:, None]
+        values.reshape(-1)[place] -= factor
+    return _reduce_small(power, nll, given, count), log_p if wants_gradient else None
+
+
+def _reduce_small(power: np.ndarray, nll: np.ndarray, given: LossInput, count: int) -> Tensor:
+    if given.reduction == "none" or not count:
+        return given.reduce(torch.from_numpy(power * nll), count if given.reduction == "mean" else None)
+    total = np.dot(power, nll)
+    loss = torch.from_numpy(np.asarray(total if given.reduction == "sum" else total / count, dtype=nll.dtype))
+    return loss if loss.dtype == given.dtype else loss.to(given.dtype)
+
+
+# ---------------------------------------------------------------- traceable
 
 
 def _class_mass(given: LossInput, smoothing: float) -> Tensor:
@@ -160,17 +191,17 @@ def _class_mass(given: LossInput, smoothing: float) -> Tensor:
     return q if given.weight is None else q * given.weight
 
 
-def traceable_focal(given: LossInput, policy: GammaPolicy, smoothing: float) -> Tensor:
+def traceable_focal(given: LossInput, rule: FocalRule) -> Tensor:
     """The loss by plain differentiable operations."""
     log_p = torch.log_softmax(given.logits, 1)
-    if given.is_hard and smoothing == 0:
+    if given.is_hard and rule.smoothing == 0:
         valid = given.valid()
         nll = -log_p.gather(1, (given.target * valid).unsqueeze(1)).squeeze(1)
         mass = given.sample_weight(valid)
-        terms = mass * _forgiven(_traceable_terms(nll, policy), mass)
+        terms = mass * _forgiven(_traceable_terms(nll, rule.policy), mass)
     else:
-        mass = _class_mass(given, smoothing)
-        terms = (mass * _forgiven(_traceable_terms(-log_p, policy), mass)).sum(1)
+        mass = _class_mass(given, rule.smoothing)
+        terms = (mass * _forgiven(_traceable_terms(-log_p, rule.policy), mass)).sum(1)
     return given.reduce(terms, given.mass())
 
 
@@ -181,7 +212,7 @@ def _traceable_terms(nll: Tensor, policy: GammaPolicy) -> Tensor:
     """
     finfo = torch.finfo(nll.dtype)
     bounded = nll.clamp(max=1 / finfo.eps)
-    return focal_power(bounded.clamp(min=finfo.tiny), policy.for_nll(nll)) * bounded + (nll - bounded)
+    return focal_power(bounded.clamp(min=finfo.tiny), policy.for_nll(nll.detach())) * bounded + (nll - bounded)
 
 
 def _forgiven(terms: Tensor, mass: Tensor) -> Tensor:

@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 
 Reduction = Literal["none", "mean", "sum"]
+# What the mean divides by: a number of samples or a sum of weights; None where nothing is divided.
+Mass = Tensor | int | None
 _REDUCTIONS = ("none", "mean", "sum")
 _HALF = (torch.float16, torch.bfloat16)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class LossInput:
     """Checked input of a loss, with every dimension but the classes flattened into one.
 
@@ -56,7 +58,7 @@ class LossInput:
         q = torch.full_like(self.logits, smoothing / classes)
         return q.scatter(1, self.target.unsqueeze(1) * valid, 1 - smoothing + smoothing / classes) * valid
 
-    def mass(self) -> Tensor | int | None:
+    def mass(self) -> "Mass":
         """What the sum of the terms is divided by, as in PyTorch; None where it is not.
 
         The mean over class indices is over the weight of those that are not ignored (NaN where there are none), the
@@ -69,13 +71,15 @@ class LossInput:
         valid = self.valid()
         return valid.sum() if self.weight is None else self.sample_weight(valid).sum()
 
-    def reduce(self, terms: Tensor, mass: Tensor | int | None) -> Tensor:
+    def reduce(self, terms: Tensor, mass: "Mass") -> Tensor:
         """Reduces (M,) terms, weighted already."""
         if self.reduction == "none":
             return terms.reshape(self.shape).to(self.dtype)
         total = terms.sum()
         if mass is None:
             return total.to(self.dtype)
+        if not torch.is_grad_enabled():
+            return (total / mass).to(self.dtype)
         mean = total / at_least_tiny(mass)
         # 0/0 only in the value: as in PyTorch, a batch in which all is ignored has loss NaN and gradient 0.
         return torch.where(torch.as_tensor(mass == 0, device=mean.device), torch.nan, mean).to(self.dtype)
@@ -112,7 +116,7 @@ def prepare(
         raise ValueError(f"ignore_index works with class indices only, got {ignore_index} with class probabilities.")
     return LossInput(
         logits=_compute_type(_flatten(logits, class_dim)),
-        target=_compute_type(_flatten(target, class_dim)) if soft else target.reshape(-1).long(),
+        target=_compute_type(_flatten(target, class_dim)) if soft else _flat_indices(target),
         weight=None if weight is None else _compute_type(weight.detach()).to(_compute_dtype(logits)),
         ignore_index=ignore_index,
         reduction=reduction,
@@ -196,12 +200,16 @@ def _flatten(values: Tensor, class_dim: int) -> Tensor:
     return values.movedim(class_dim, -1).reshape(-1, values.shape[class_dim])
 
 
+def _flat_indices(target: Tensor) -> Tensor:
+    return target if target.dim() == 1 and target.dtype == torch.int64 else target.reshape(-1).long()
+
+
 def _compute_dtype(x: Tensor) -> torch.dtype:
     return torch.float32 if x.dtype in _HALF else x.dtype
 
 
 def _compute_type(x: Tensor) -> Tensor:
-    return x.to(_compute_dtype(x))
+    return x.float() if x.dtype in _HALF else x
 
 
 def _result_dtype(logits: Tensor) -> torch.dtype:

@@ -1,0 +1,46 @@
+"""Medians of competitors that take turns, so that a disturbance of the machine falls on all of them."""
+
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+import torch
+
+
+def medians(
+    competitors: Mapping[str, Callable[[], object]], *, seconds: float = 3.0, most: int = 300
+) -> dict[str, float]:
+    """Median seconds of one call of each, the competitors taking turns for about ``seconds`` in all.
+
+    A turn repeats a short call until it has taken a millisecond or so, for the clock's sake and because that is how a
+    training loop meets it: with warm caches.
+    """
+    repeats = {name: _repeats(call) for name, call in competitors.items()}
+    times: dict[str, list[float]] = {name: [] for name in competitors}
+    end = time.perf_counter() + seconds
+    rounds = 0
+    while rounds < 3 or (time.perf_counter() < end and rounds < most):
+        for name, call in competitors.items():
+            call()  # the turn before was somebody else's: warm up again
+            start = time.perf_counter()
+            for _ in range(repeats[name]):
+                call()
+            times[name].append((time.perf_counter() - start) / repeats[name])
+        rounds += 1
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def _repeats(call: Callable[[], object]) -> int:
+    call()
+    start = time.perf_counter()
+    call()
+    return max(1, int(2e-3 / max(time.perf_counter() - start, 1e-7)))
+
+
+def machine() -> str:
+    """What the figures were measured on, in a line."""
+    return (
+        f"{platform.machine()}, {torch.get_num_threads()} thread(s), Python {platform.python_version()}, "
+        f"torch {torch.__version__}, {time.strftime('%Y-%m-%d')}"
+    )
