@@ -25,8 +25,12 @@ _WHERE = {
     "smoothed_cross_entropy": "focalcal.losses",
     "LabelSmoothingLoss": "focalcal.losses",
     "build_loss": "focalcal.losses",
+    "Predictions": "focalcal.predictions",
+    "PredictionsFile": "focalcal.predictions",
+    "open_predictions": "focalcal.predictions",
+    "predict": "focalcal.predictions",
 }
-_SUBMODULES = ("gamma", "losses", "metrics", "calibrators", "plots")
+_SUBMODULES = ("gamma", "losses", "predictions", "metrics", "calibrators", "plots")
 
 __all__ = ["__version__", *_SUBMODULES, *_WHERE]
 

@@ -78,7 +78,7 @@ def gradient_factor(p: ArrayLike, gamma: float | ArrayLike) -> ArrayLike:
     if isinstance(p, Tensor):
         if not p.is_floating_point():
             raise TypeError(f"p must be floating-point, got {p.dtype}.")
-        nll = -torch.log(p.float() if p.dtype in (torch.float16, torch.bfloat16) else p)
+        nll = 0 - torch.log(p.float() if p.dtype in (torch.float16, torch.bfloat16) else p)  # 0 −, lest p = 1 give −0
         g = factor_from_nll(nll, gamma if isinstance(gamma, Tensor) else _nonnegative(gamma))
         return torch.where((p >= 0) & (p <= 1), g, torch.nan).to(p.dtype)
     probabilities, exponents = np.asarray(p, dtype=np.float64), np.asarray(gamma, dtype=np.float64)

@@ -1,0 +1,205 @@
+"""Predictions in csv (UTF-8, commas, a header line).
+
+Written: one row a sample, one column a class, ``logits:NAME`` with class names or ``logits_0 ...`` without (``probs``
+alike), ``labels`` or the columns of soft labels, ``weights``, ``ids``; then columns with the same text in every row:
+``split``, ``provenance:KEY``, and ``focalcal:row_sum_tolerance``, ``focalcal:dtype`` and ``focalcal:rows``, by which a
+truncated file is recognised. Numbers have as many digits as it takes to read the same number again.
+Read: also one column of JSON lists (``[0.1, 0.9]``) in place of one column a class.
+"""
+
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.csv
+
+from focalcal.predictions.container import Predictions
+from focalcal.predictions.formats.columns import Field
+from focalcal.predictions.formats.metadata import needed_tolerance
+from focalcal.predictions.formats.sources import Metadata
+from focalcal.predictions.formats.tables import Constant, Table, TableSource
+from focalcal.predictions.options import Choices
+
+BROKEN = (pa.ArrowException, csv.Error, json.JSONDecodeError, UnicodeDecodeError, OverflowError, MemoryError)
+
+_TOLERANCE, _DTYPE, _ROWS = "focalcal:row_sum_tolerance", "focalcal:dtype", "focalcal:rows"
+_PROVENANCE = "provenance:"
+_SMALLEST_BLOCK = 2**20
+_LONGEST_ROW = 2**28
+_WRONG_CELL = re.compile(
+    r"column #(?P<column>\d+): Row #(?P<row>\d+): CSV conversion error to (?P<type>\w+): invalid value '(?P<text>.*)'",
+    re.DOTALL,
+)
+
+
+def write(preds: Predictions, file: BinaryIO) -> None:
+    """Write the header, then the rows in blocks."""
+    constants = _constants(preds)
+    file.write(_header_line([*_names(preds), *constants]))
+    first = _columns(next(preds.blocks(1)), constants)
+    schema = pa.schema([(str(position), column.type) for position, column in enumerate(first)])
+    options = pyarrow.csv.WriteOptions(include_header=False)
+    with pyarrow.csv.CSVWriter(file, schema, write_options=options) as writer:
+        for block in preds.blocks():
+            writer.write_batch(pa.record_batch(_columns(block, constants), schema=schema))
+
+
+def open_source(path: str | os.PathLike[str], choices: Choices) -> TableSource:
+    """Read the header and the first row."""
+    return TableSource(CsvTable(path), choices)
+
+
+class CsvTable(Table):
+    """A csv file. Columns are addressed as f0, f1, ...: names in a csv may be equal."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = path
+        self._block_size = _block_size(path)
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            self.names = next(csv.reader(file, strict=True), [])
+        first_row = self._first_row()
+        about_all = {name: first_row[i] for i, name in enumerate(self.names) if i in first_row and _is_constant(name)}
+        self.constants = [Constant(self.names.index(name), text) for name, text in about_all.items()]
+        self.metadata = _metadata(about_all)
+        self.declared_rows = int(about_all[_ROWS]) if _ROWS in about_all else None
+        self._float = pa.float32() if about_all.get(_DTYPE) == "float32" else pa.float64()
+        self._lists = {i for i, text in first_row.items() if text.lstrip().startswith("[")}
+
+    @cached_property
+    def num_rows(self) -> int:
+        """Rows in the file: what it says, or else counted."""
+        if self.declared_rows is not None:
+            return self.declared_rows
+        return sum(batch.num_rows for batch in self._read({0: pa.string()}))
+
+    def batches(self, columns: Sequence[int], fields: dict[str, Field], rows: int) -> Iterator[dict[int, pa.Array]]:
+        """Read these columns, at most ``rows`` rows at a time."""
+        types = dict.fromkeys(columns, pa.string())
+        for part, field in fields.items():
+            types |= {column: self._type(part, field, column) for column in field.columns}
+        for batch in self._read(types):
+            for start in range(0, batch.num_rows, rows):
+                part = batch.slice(start, rows)
+                yield {column: self._column(part, column, types[column], fields) for column in columns}
+
+    def _type(self, part: str, field: Field, column: int) -> pa.DataType:
+        if part == "ids" or (field.single and column in self._lists):
+            return pa.string()
+        if part == "labels" and field.single:
+            return pa.int64()
+        return self._float if part == "values" else pa.float64()
+
+    def _column(self, batch: pa.RecordBatch, column: int, dtype: pa.DataType, fields: dict[str, Field]) -> pa.Array:
+        array = batch.column(f"f{column}")
+        listed = [fields[part] for part in ("values", "labels") if part in fields and fields[part].single]
+        if dtype == pa.string() and any(column in field.columns for field in listed):
+            return pa.array([_numbers(text, self.names[column]) for text in array.to_pylist()], pa.list_(pa.float64()))
+        return array
+
+    def _first_row(self) -> dict[int, str]:
+        for batch in self._read({i: pa.string() for i in range(len(self.names))}):
+            if batch.num_rows:
+                return {i: batch.column(f"f{i}")[0].as_py() for i in range(len(self.names))}
+        return {}
+
+    def _read(self, types: dict[int, pa.DataType]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._arrow_batches({f"f{column}": dtype for column, dtype in types.items()})
+        except pa.ArrowInvalid as error:
+            cell = _WRONG_CELL.search(str(error))
+            if cell is None:
+                raise
+            kind = "whole number" if cell["type"] == "int64" else "number"
+            name, row = self.names[int(cell["column"])], int(cell["row"]) - 2  # Arrow counts from 1, with the header
+            raise ValueError(f"its column {name!r} has {cell['text']!r} in row {row}, which is no {kind}.") from error
+
+    def _arrow_batches(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+        with pyarrow.csv.open_csv(
+            self._path,
+            pyarrow.csv.ReadOptions(
+                use_threads=False,
+                block_size=self._block_size,
+                autogenerate_column_names=True,
+                skip_rows_after_names=1,  # the header line, for names that are generated
+            ),
+            pyarrow.csv.ParseOptions(newlines_in_values=True),
+            # An empty cell is an error in a number and empty text in a text, never nothing.
+            pyarrow.csv.ConvertOptions(
+                column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
+            ),
+        ) as batches:
+            yield from batches
+
+
+def _numbers(text: str, name: str) -> list[float]:
+    try:
+        return [float(number) for number in json.loads(text)]
+    except (ValueError, TypeError):
+        raise ValueError(f"its column {name!r} has {text[:40]!r}, which is no JSON list of numbers.") from None
+
+
+def _block_size(path: str | os.PathLike[str]) -> int:
+    """Enough for many rows: Arrow cannot parse a row that is longer than a block."""
+    with open(path, "rb") as file:
+        longest = max(len(file.readline(_LONGEST_ROW)) for _ in range(2))
+    return max(_SMALLEST_BLOCK, min(16 * longest, _LONGEST_ROW))
+
+
+def _is_constant(name: str) -> bool:
+    return name in ("split", _TOLERANCE, _DTYPE, _ROWS) or name.startswith(_PROVENANCE)
+
+
+def _metadata(about_all: dict[str, str]) -> Metadata:
+    tolerance = about_all.get(_TOLERANCE)
+    return Metadata(
+        split=about_all.get("split"),
+        provenance={
+            name.removeprefix(_PROVENANCE): text for name, text in about_all.items() if name.startswith(_PROVENANCE)
+        },
+        tolerance=None if tolerance is None else float(tolerance),
+    )
+
+
+def _constants(preds: Predictions) -> dict[str, str]:
+    constants = {} if preds.split is None else {"split": preds.split}
+    constants |= {_PROVENANCE + key: text for key, text in preds.provenance.items()}
+    if (tolerance := needed_tolerance(preds)) is not None:
+        constants[_TOLERANCE] = repr(tolerance)
+    constants[_DTYPE] = preds.values.numpy().dtype.name
+    constants[_ROWS] = str(len(preds))  # last: cut anywhere, the file no longer ends with it
+    return constants
+
+
+def _names(preds: Predictions) -> list[str]:
+    names = _names_by_class(preds.kind, preds)
+    names += _names_by_class("labels", preds) if preds.has_soft_labels else ["labels"]
+    return names + ["weights"] * (preds.weights is not None) + ["ids"] * (preds.ids is not None)
+
+
+def _names_by_class(prefix: str, preds: Predictions) -> list[str]:
+    if preds.class_names is None:
+        return [f"{prefix}_{index}" for index in range(preds.num_classes)]
+    return [f"{prefix}:{name}" for name in preds.class_names]
+
+
+def _header_line(names: list[str]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\r\n").writerow(names)  # so that a name with either of the two is quoted
+    return text.getvalue().removesuffix("\r\n").encode() + b"\n"
+
+
+def _columns(preds: Predictions, constants: dict[str, str]) -> list[pa.Array]:
+    columns = [pa.array(column) for column in preds.values.numpy().T]
+    labels = preds.labels.numpy()
+    columns += [pa.array(column) for column in labels.T] if preds.has_soft_labels else [pa.array(labels)]
+    if preds.weights is not None:
+        columns.append(pa.array(preds.weights.numpy()))
+    if preds.ids is not None:
+        columns.append(pa.array(preds.ids, pa.string()))
+    return columns + [pa.repeat(pa.scalar(text, pa.string()), len(preds)) for text in constants.values()]

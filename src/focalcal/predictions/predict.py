@@ -1,0 +1,142 @@
+"""From a network and batches to predictions."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from focalcal.predictions.container import Predictions, checked_as_a_whole, concatenate, from_rows
+from focalcal.predictions.rows import Kind, check_kind, checked_rows
+
+
+def predict(
+    model: Callable[..., Any],
+    loader: Iterable[Any],
+    *,
+    kind: Kind = "logits",
+    split: str | None = None,
+    class_names: Sequence[str] | None = None,
+    provenance: Mapping[str, str] | None = None,
+    ignore_index: int | None = -100,
+    device: torch.device | str | None = None,
+    progress: bool = True,
+) -> Predictions:
+    """Run a network over batches, without gradient and in evaluation mode, and keep what it says.
+
+    Every submodule's train/eval mode is restored, also after an error or an interruption.
+
+    Args:
+        model: a network (or any function) whose output is a tensor (N, K) or (N, K, d1, ...), or has it as
+            ``output.logits`` or ``output["logits"]``; one column for two classes, as in ``Predictions.from_logits``.
+        loader: batches ``(inputs, labels)``. Inputs are a tensor, ``model(inputs)``; a tuple or list of tensors,
+            ``model(*inputs)``; or a dictionary, ``model(**inputs)``. A batch that is itself a dictionary with
+            ``"labels"`` is the inputs and the labels in one.
+        kind: what the network gives: ``"logits"``, or ``"probs"`` if it ends in a softmax or sigmoid.
+        split: as in ``Predictions.from_logits``.
+        class_names: as in ``Predictions.from_logits``.
+        provenance: as in ``Predictions.from_logits``.
+        ignore_index: positions with this label are dropped.
+        device: where the inputs are sent; by default where the network's first parameter (or buffer) is.
+        progress: show a bar on stderr, if that is a terminal.
+
+    Returns:
+        Predictions on the CPU, in the order of the batches; float16 and bfloat16 outputs are raised to float32.
+
+    Example:
+        >>> _ = torch.manual_seed(0)
+        >>> network = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5))
+        >>> batches = [(torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1])), (torch.randn(2, 4), torch.tensor([2, 2]))]
+        >>> predict(network, batches, split="val"), network.training
+        (Predictions(7 samples, 3 classes, logits, split='val'), True)
+    """
+    check_kind(kind)
+    target = _device_of(model) if device is None else torch.device(device)
+    parts: list[Predictions] = []
+    samples = 0
+    with _evaluation_mode(model), torch.no_grad(), _progress(loader, progress) as batches:
+        for batch in batches:
+            inputs, labels = _inputs_and_labels(batch)
+            output = _output_values(_call(model, _on_device(inputs, target)))
+            rows = checked_rows(kind, output, labels, ignore_index=ignore_index, first=samples)
+            samples += len(output)
+            parts.append(from_rows(rows, kind, split, class_names, provenance))
+    if not parts:
+        raise ValueError("The loader gave no batch; pass at least one (a generator can be run through only once).")
+    return checked_as_a_whole(concatenate(parts), allow_duplicate_ids=False)
+
+
+@contextmanager
+def _evaluation_mode(model: Callable[..., Any]) -> Iterator[None]:
+    """Evaluate, and give each submodule its own mode back: some may have been frozen by hand."""
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    modes = [module.training for module in modules]
+    try:
+        if isinstance(model, nn.Module):
+            model.eval()
+        yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
+
+
+@contextmanager
+def _progress(loader: Iterable[Any], wanted: bool) -> Iterator[Iterable[Any]]:
+    if not (wanted and sys.stderr.isatty()):
+        yield loader
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        yield bar.track(loader, total=_length(loader), description="predict")
+
+
+def _length(loader: Iterable[Any]) -> float | None:
+    try:
+        return float(len(loader))  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def _device_of(model: Callable[..., Any]) -> torch.device:
+    if isinstance(model, nn.Module):
+        for tensors in (model.parameters(), model.buffers()):
+            for tensor in tensors:
+                return tensor.device
+    return torch.device("cpu")
+
+
+def _inputs_and_labels(batch: Any) -> tuple[Any, Any]:
+    if isinstance(batch, Mapping) and "labels" in batch:
+        return {name: value for name, value in batch.items() if name != "labels"}, batch["labels"]
+    if isinstance(batch, tuple | list) and len(batch) == 2:
+        return batch[0], batch[1]
+    raise TypeError("A batch must be (inputs, labels), or a dictionary with 'labels'; change what the loader gives.")
+
+
+def _on_device(inputs: Any, device: torch.device) -> Any:
+    if isinstance(inputs, Tensor):
+        return inputs.to(device, non_blocking=True)
+    if isinstance(inputs, Mapping):
+        return {name: _on_device(value, device) for name, value in inputs.items()}
+    if isinstance(inputs, tuple | list):
+        return [_on_device(value, device) for value in inputs]
+    return inputs
+
+
+def _call(model: Callable[..., Any], inputs: Any) -> Any:
+    if isinstance(inputs, dict):
+        return model(**inputs)
+    return model(*inputs) if isinstance(inputs, list) else model(inputs)
+
+
+def _output_values(output: Any) -> Tensor:
+    if isinstance(output, Mapping) and "logits" in output:
+        output = output["logits"]
+    output = getattr(output, "logits", output)
+    if not isinstance(output, Tensor):
+        raise TypeError(f"The network gave a {type(output).__name__}; it must give a tensor, or something with logits.")
+    return output
