@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+PEERS := .venv-peers
 PYTEST_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
@@ -31,8 +32,16 @@ lint: setup  ## lint, format check, types, layers
 test: lint  ## all checks
 	$(BIN)/pytest -n $(PYTEST_WORKERS)
 
-bench: setup  ## measure speed beside peers and floors; prints the tables
-	$(BIN)/python -m benchmarks
+bench: $(PEERS)/.installed  ## measure speed beside peers and floors; prints the tables
+	$(PEERS)/bin/python -m benchmarks
+
+# The peers have an environment of their own. torch-uncertainty would pull in torchvision, which no benchmark needs.
+$(PEERS)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --upgrade pip
+	$(PEERS)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[references]' seaborn
+	$(PEERS)/bin/python -m pip install --quiet --no-deps torch-uncertainty==0.13.0
+	@touch $@
 
 docs: setup  ## build the documentation into site/
 	$(BIN)/python docs/draw.py

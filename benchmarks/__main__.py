@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-BENCHMARKS = ("losses",)
+BENCHMARKS = ("losses", "measuring", "memory")
 
 
 def run(names: list[str]) -> None:

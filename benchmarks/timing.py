@@ -9,20 +9,21 @@ import torch
 
 
 def medians(
-    competitors: Mapping[str, Callable[[], object]], *, seconds: float = 3.0, most: int = 300
+    competitors: Mapping[str, Callable[[], object]], *, seconds: float = 3.0, most: int = 300, fewest: int = 3
 ) -> dict[str, float]:
     """Median seconds of one call of each, the competitors taking turns for about ``seconds`` in all.
 
-    A turn repeats a short call until it has taken a millisecond or so, for the clock's sake and because that is how a
-    training loop meets it: with warm caches.
+    A turn repeats a short call until it has taken two milliseconds or so, for the clock's sake and because that is how
+    a training loop meets it: with warm caches.
     """
     repeats = {name: _repeats(call) for name, call in competitors.items()}
     times: dict[str, list[float]] = {name: [] for name in competitors}
     end = time.perf_counter() + seconds
     rounds = 0
-    while rounds < 3 or (time.perf_counter() < end and rounds < most):
+    while rounds < fewest or (time.perf_counter() < end and rounds < most):
         for name, call in competitors.items():
-            call()  # the turn before was somebody else's: warm up again
+            if repeats[name] > 1:
+                call()  # the turn before was somebody else's: warm up again
             start = time.perf_counter()
             for _ in range(repeats[name]):
                 call()
@@ -32,10 +33,13 @@ def medians(
 
 
 def _repeats(call: Callable[[], object]) -> int:
-    call()
-    start = time.perf_counter()
-    call()
-    return max(1, int(2e-3 / max(time.perf_counter() - start, 1e-7)))
+    for _ in range(2):
+        start = time.perf_counter()
+        call()
+        taken = time.perf_counter() - start
+        if taken > 0.5:
+            break  # a second look would only cost time
+    return max(1, int(2e-3 / max(taken, 1e-7)))
 
 
 def machine() -> str:

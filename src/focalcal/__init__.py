@@ -29,6 +29,22 @@ _WHERE = {
     "PredictionsFile": "focalcal.predictions",
     "open_predictions": "focalcal.predictions",
     "predict": "focalcal.predictions",
+    "evaluate": "focalcal.metrics",
+    "Evaluation": "focalcal.metrics",
+    "Accumulator": "focalcal.metrics",
+    "compare": "focalcal.metrics",
+    "bootstrap": "focalcal.metrics",
+    "TemperatureScaling": "focalcal.calibrators",
+    "VectorScaling": "focalcal.calibrators",
+    "MatrixScaling": "focalcal.calibrators",
+    "DirichletCalibration": "focalcal.calibrators",
+    "IsotonicCalibration": "focalcal.calibrators",
+    "HistogramBinning": "focalcal.calibrators",
+    "Identity": "focalcal.calibrators",
+    "FocalInverse": "focalcal.calibrators",
+    "FocalTemperatureScaling": "focalcal.calibrators",
+    "build_calibrator": "focalcal.calibrators",
+    "load_calibrator": "focalcal.calibrators",
 }
 _SUBMODULES = ("gamma", "losses", "predictions", "metrics", "calibrators", "plots")
 

@@ -5,9 +5,12 @@ import sys
 import typer
 
 from focalcal._version import __version__
+from focalcal.cli.calibrate import calibrate
 from focalcal.cli.demo import demo
+from focalcal.cli.doctor import doctor
 from focalcal.cli.evaluate import evaluate
 from focalcal.cli.failures import run
+from focalcal.cli.help_text import help_text
 
 app = typer.Typer(
     name="focalcal",
@@ -17,7 +20,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
-app.command()(evaluate)
+for command in (evaluate, calibrate, doctor):
+    app.command(help=help_text(command))(command)
 
 
 def _print_version(wanted: bool) -> None:

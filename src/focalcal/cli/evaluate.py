@@ -16,7 +16,10 @@ from focalcal.cli.sources import READ_OPTIONS
 @packed("gates", GATE_OPTIONS)
 @packed("reading", READ_OPTIONS)
 def evaluate(
-    predictions: Annotated[Path, typer.Argument(help="A predictions file, or a run directory (its test predictions).")],
+    predictions: Annotated[
+        Path,
+        typer.Argument(metavar="PREDICTIONS", help="A predictions file, or a run directory (its test predictions)."),
+    ],
     bins: Annotated[int, typer.Option(min=1, help="How many bins the binned metrics have.")] = 15,
     bootstrap: Annotated[int, typer.Option(min=0, help="How many resamples make the intervals; 0 for none.")] = 1000,
     level: Annotated[float, typer.Option(help="How often an interval is to cover what it estimates.")] = 0.9,
@@ -33,7 +36,7 @@ def evaluate(
     reading: dict[str, Any],
     gates: dict[str, float],
 ) -> None:
-    r"""Measure how far a classifier's confidence can be trusted.
+    """Measure how far a classifier's confidence can be trusted.
 
     Reads .safetensors, .npz, .parquet or .csv with labels and logits or probabilities. Prints every metric with its
     interval, and a verdict in words.
@@ -41,7 +44,6 @@ def evaluate(
     There is a --max-METRIC and a --min-METRIC for every metric, which take fractions (0.02 is 2%). The exit code is 1
     if such a bound is not kept, and 2 for bad input.
 
-    \b
     Examples:
       focalcal evaluate test.safetensors
       focalcal evaluate test.npz --max-ece 0.02 --min-accuracy 0.9

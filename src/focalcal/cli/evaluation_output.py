@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
 from focalcal.cli.output import results
-from focalcal.cli.readings import READINGS, written, written_interval
+from focalcal.cli.readings import READINGS, written, written_change, written_interval
 from focalcal.cli.verdict import verdict
 from focalcal.metrics.differences import NO_DIFFERENCE
 from focalcal.metrics.evaluation import METRIC_TITLES
@@ -48,15 +49,16 @@ def _metrics_table(measured: Measured) -> Table:
         if group not in (None, READINGS[name].group):
             table.add_section()
         group = READINGS[name].group
-        interval = [written_interval(name, evaluation.intervals.get(name))] if evaluation.intervals else []
-        table.add_row(METRIC_TITLES[name], written(name, value), *interval, READINGS[name].words)
+        interval = written_interval(evaluation.intervals.get(name), partial(written, name))
+        cells = [written(name, value), interval, READINGS[name].words]
+        table.add_row(METRIC_TITLES[name], *(cells if evaluation.intervals else cells[::2]))
     return table
 
 
 def _convention_sentence(convention: ByConvention) -> str:
     parts = []
     for name, value in convention.values.items():
-        moved = f"{100 * (value - convention.ours[name]):+.2f}".replace("-", "−")
+        moved = f"{100 * (value - convention.ours[name]):+.4f}".replace("-", "−")
         parts.append(f"{METRIC_TITLES[name]} is {written(name, value)} ({moved} points)")
     return f"In the bins of {convention.name}, {' and '.join(parts)}."
 
@@ -75,8 +77,8 @@ def _comparison_table(comparison: Comparison) -> Table:
 def _comparison_cells(name: str, difference: Difference) -> list[str]:
     return [
         *(written(name, value) for value in difference.values),
-        written(name, difference.difference, signed=True),
-        written_interval(name, difference.interval, signed=True),
+        written_change(name, difference.difference),
+        written_interval(difference.interval, partial(written_change, name)),
         f"{difference.adjusted_p_value:.3g}",
     ]
 

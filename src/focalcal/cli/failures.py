@@ -11,8 +11,8 @@ _UsageError: type[BaseException] = typer.BadParameter.__bases__[0]
 _BAD_INPUT = (ValueError, TypeError, OSError, ArithmeticError, MemoryError)
 
 # The library speaks of keyword arguments, a user of the command has options.
-_NAMES = "logits_key probs_key labels_key weights_key ids_key ignore_index allow_duplicate_ids allow_test".split()
-_KEYWORD = re.compile(rf"(?<![\w./\\-])({'|'.join(_NAMES)})(=True)?(?!\.?\w)")
+_KEYWORDS = r"(?:logits|probs|labels|weights|ids)_key|ignore_index|allow_duplicate_ids|allow_test"
+_KEYWORD = re.compile(rf"(?<![\w./\\-])({_KEYWORDS})(?:=True)?(?!\.?\w)")
 _FUNCTION = re.compile(r"\buse from_(logits|probs)\b")
 
 

@@ -58,7 +58,7 @@ class Gate:
     @property
     def option(self) -> str:
         """As it was given on the command line."""
-        return f"--{self.side}-{self.metric.replace('_', '-')} {self.limit:g}"
+        return f"--{self.side}-{self.metric.replace('_', '-')} {repr(self.limit).removesuffix('.0')}"
 
     def is_met(self, value: float) -> bool:
         """Whether the bound is kept; a value that is undefined keeps none."""
@@ -68,7 +68,9 @@ class Gate:
         """One sentence that says which bound is not kept, and by which value."""
         if math.isnan(value):
             return f"{self.metric} is undefined on these predictions, so {self.option} is not kept."
-        return f"{self.metric} is {value:.6g}, {'above' if self.side == 'max' else 'below'} {self.option}."
+        short = f"{value:.6g}"
+        shown = short if float(short) != self.limit else repr(value)
+        return f"{self.metric} is {shown}, {'above' if self.side == 'max' else 'below'} {self.option}."
 
     def to_dict(self, value: float) -> dict[str, Any]:
         """For JSON."""

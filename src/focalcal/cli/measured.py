@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from focalcal.cli.gates import Gate
 from focalcal.cli.output import progress
@@ -32,12 +32,14 @@ class Request:
 
     def check(self, comparing: bool) -> None:
         """Refuse, before anything is read, what would fail only after minutes of work."""
-        from focalcal.metrics.conventions import check_convention
-        from focalcal.metrics.intervals import check_resampling
+        from focalcal.metrics.conventions import Convention
 
-        check_convention(cast("Convention", self.convention))
-        if self.bootstrap or comparing:
-            check_resampling(self.bootstrap, self.level)
+        if self.convention not in (known := get_args(Convention)):
+            raise ValueError(f"--convention must be one of {', '.join(known)}, not {self.convention!r}.")
+        if not 0 < self.level < 1:
+            raise ValueError(f"--level must lie between 0 and 1, not {self.level:g}; 0.9 gives 90% intervals.")
+        if comparing and not self.bootstrap:
+            raise ValueError("--compare needs resamples; leave out --bootstrap 0.")
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Measured:
         """For JSON: no path of the machine, only the file's name."""
         values = self.evaluation.values
         content: dict[str, Any] = {
-            "file": self.name,
+            "file": Path(self.file.path).name,
             "kind": self.file.kind,
             "split": self.file.split,
             **self.evaluation.to_dict(),

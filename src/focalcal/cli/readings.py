@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,7 +55,7 @@ READINGS: Mapping[str, Reading] = {
 }
 
 
-def written(metric: str, value: float, *, signed: bool = False) -> str:
+def written(metric: str, value: float) -> str:
     """A value for people: percent where that is customary; a dash where it is undefined.
 
     Example:
@@ -63,20 +63,30 @@ def written(metric: str, value: float, *, signed: bool = False) -> str:
         ('5.37%', '0.3782', '−1.20', '–')
     """
     unit = READINGS[metric].unit
+    if unit == "points":
+        return _number(100 * value, "+.2f")
+    return _number(value, ".4f") if unit == "number" else _number(100 * value, ".2f", "%")
+
+
+def written_change(metric: str, value: float) -> str:
+    """A difference of two values for people: percentage points where the values are in percent.
+
+    Example:
+        >>> written_change("ece", -0.0412), written_change("nll", 0.0312)
+        ('−4.12 pt', '+0.0312')
+    """
+    return _number(value, "+.4f") if READINGS[metric].unit == "number" else _number(100 * value, "+.2f", " pt")
+
+
+def written_interval(ends: tuple[float, float] | None, write: Callable[[float], str]) -> str:
+    """An interval for people, empty where there is none."""
+    return "" if ends is None or math.isnan(ends[0]) else " – ".join(map(write, ends))
+
+
+def _number(value: float, form: str, unit: str = "") -> str:
     if math.isnan(value):
         return "–"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    number = value if unit == "number" else 100 * value
-    sign = "+" if signed or unit == "points" else ""
-    return f"{number:{sign}.{4 if unit == 'number' else 2}f}{'%' if unit == 'percent' else ''}".replace("-", "−")
-
-
-def written_interval(metric: str, ends: tuple[float, float] | None, *, signed: bool = False) -> str:
-    """An interval for people, empty where there is none."""
-    if ends is None or math.isnan(ends[0]):
-        return ""
-    return " – ".join(written(metric, end, signed=signed) for end in ends)
+    return ("∞" if value > 0 else "−∞") if math.isinf(value) else f"{value:{form}}{unit}".replace("-", "−")
 
 
 def is_share(metric: str) -> bool:

@@ -1,1 +1,1 @@
-"""What ``focalcal doctor`` looks for in predictions: one file a kind of trouble, each a function that gives findings."""
+"""What ``focalcal doctor`` looks for in predictions: one file a kind of trouble, with functions that give findings."""

@@ -9,7 +9,6 @@ from focalcal.metrics.statistics import SampleStatistics, sample_statistics
 from focalcal.predictions import Predictions, PredictionsFile
 
 Severity = Literal["problem", "warning", "info"]
-SEVERITIES: tuple[Severity, ...] = ("problem", "warning", "info")
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,6 @@ class Examined:
     """Predictions under examination.
 
     Attributes:
-        name: of the file, without its folder.
         file: where they come from.
         preds: all of them, or the first ones of a very large file.
         is_part: whether the file has more.
@@ -46,7 +44,6 @@ class Examined:
         bins: of the ECE that the number of samples is judged for.
     """
 
-    name: str
     file: PredictionsFile
     preds: Predictions
     is_part: bool

@@ -33,9 +33,7 @@ def temperature(examined: Examined) -> Iterator[Finding]:
         what = f"The best temperature is {best}, far from 1: the outputs are scaled, or are no logits."
         yield Finding("warning", "unusual_temperature", what, "Check what the outputs are before you calibrate.")
     else:
-        word = "over" if fit.temperature > 1 else "under"
-        what = f"The best temperature for these samples is {best} ({word}-confident where it differs from 1)."
-        yield Finding("info", "temperature", what)
+        yield Finding("info", "temperature", f"The best temperature for these samples is {best}{_meaning(best)}.")
 
 
 def too_few_samples(examined: Examined) -> Iterator[Finding]:
@@ -50,3 +48,8 @@ def too_few_samples(examined: Examined) -> Iterator[Finding]:
         yield Finding("warning", "too_few_samples", f"{what}: too few samples.", advice)
     elif floor >= ece:
         yield Finding("info", "ece_within_floor", f"ECE is {100 * ece:.2f}%; {chance}: nothing is shown.")
+
+
+def _meaning(best: str) -> str:
+    temperature = float(best)
+    return "" if temperature == 1 else f": they are {'over' if temperature > 1 else 'under'}-confident"

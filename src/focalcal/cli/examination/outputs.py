@@ -64,7 +64,7 @@ def saturated(examined: Examined) -> Iterator[Finding]:
             advice = "What is beyond 1.0 was rounded away: save logits in float32 instead."
             yield Finding("warning", "saturated_confidence", f"{what}.", advice)
         else:
-            yield Finding("info", "saturated_confidence", f"{what} after the softmax; the logits still tell them apart.")
+            yield Finding("info", "saturated_confidence", f"{what} after the softmax; the logits tell them apart.")
     yield from _impossible_labels(examined)
     if preds.kind == "probs":
         miss = float((preds.values.sum(1, dtype=torch.float64) - 1).abs().max())
@@ -96,6 +96,6 @@ def _coarse_grid(values: Tensor) -> torch.dtype | None:
     """The coarsest type that has all of the values; None if none of the small ones has, or there are only a few."""
     for grid in (torch.bfloat16, torch.float16):
         if bool((values.to(grid).to(values.dtype) == values).all()):
-            few = len(values[: 2**16].unique()) < _DISTINCT_VALUES
+            few = len(torch.unique(values[: 2**16])) < _DISTINCT_VALUES
             return None if few else grid
     return None

@@ -2,65 +2,74 @@
 
 from collections.abc import Iterator
 
-from focalcal.cli.examination.finding import Examined, Finding, share
+import torch
+
+from focalcal.cli.examination.finding import Finding, share
 from focalcal.cli.examination.repeats import same_content, same_samples
 from focalcal.predictions import Predictions
 
-# Shares of common rows: by accident, and beyond all doubt.
+Names = tuple[str, str]
+
+# Shares of common rows: more than by accident, and beyond all doubt.
 _SOME, _MOST = 0.05, 0.5
 _FEWEST_COMMON = 5
+# Samples drawn at random have the same label so often at most, where equal labels are to tell anything.
+_TELLING = 0.8
+
+_OTHER_NETWORK = "Use predictions of one and the same network."
+_TOO_GOOD = "Calibrate on samples that are not in the test set; otherwise every figure after it is too good."
 
 
-def different_classes(test: Examined, val: Examined) -> Iterator[Finding]:
+def different_classes(test: Predictions, val: Predictions, names: Names) -> Iterator[Finding]:
     """Other classes, or another order of them."""
-    a, b = test.preds, val.preds
-    if a.num_classes != b.num_classes:
-        what = f"{test.name} has {a.num_classes} classes and {val.name} {b.num_classes}."
-        yield Finding("problem", "class_count_mismatch", what, "Use predictions of one and the same network.")
-    elif a.class_names is not None and b.class_names is not None and a.class_names != b.class_names:
-        place = next(i for i, (x, y) in enumerate(zip(a.class_names, b.class_names, strict=True)) if x != y)
-        what = f"Class {place} is {a.class_names[place]!r} in {test.name} and {b.class_names[place]!r} in {val.name}."
-        yield Finding("problem", "class_names_mismatch", what, "Use predictions of one and the same network.")
+    if test.num_classes != val.num_classes:
+        what = f"{names[0]} has {test.num_classes} classes and {names[1]} {val.num_classes}."
+        yield Finding("problem", "class_count_mismatch", what, _OTHER_NETWORK)
+    elif test.class_names is not None and val.class_names is not None and test.class_names != val.class_names:
+        pairs = enumerate(zip(test.class_names, val.class_names, strict=True))
+        place, (in_test, in_val) = next((place, pair) for place, pair in pairs if pair[0] != pair[1])
+        what = f"Class {place} is {in_test!r} in {names[0]} and {in_val!r} in {names[1]}."
+        yield Finding("problem", "class_names_mismatch", what, _OTHER_NETWORK)
 
 
-def wrong_splits(test: Examined, val: Examined) -> Iterator[Finding]:
+def wrong_splits(test: Predictions, val: Predictions, names: Names) -> Iterator[Finding]:
     """Files that call themselves something else than they are used as."""
-    if val.preds.split in ("test", "train"):
-        what = f"{val.name} is to be validation data but calls itself {val.preds.split!r}."
-        yield Finding("problem", "val_has_wrong_split", what, "Fit calibrators on held-out validation predictions.")
-    if test.preds.split in ("val", "validation", "train"):
-        what = f"{test.name} is to be test data but calls itself {test.preds.split!r}."
+    if val.split in ("test", "train"):
+        what = f"{names[1]} is to be validation data but calls itself {val.split!r}."
+        advice = "Fit calibrators on held-out validation predictions."
+        yield Finding("problem" if val.split == "test" else "warning", "val_has_wrong_split", what, advice)
+    if test.split in ("val", "validation", "train"):
+        what = f"{names[0]} is to be test data but calls itself {test.split!r}."
         yield Finding("warning", "test_has_wrong_split", what, "Check that the two files were not exchanged.")
 
 
-def common_samples(test: Examined, val: Examined) -> Iterator[Finding]:
+def common_samples(test: Predictions, val: Predictions, names: Names) -> Iterator[Finding]:
     """The same predictions in both files, by rows and by ids."""
-    advice = "Calibrate on samples that are not in the test set; otherwise every figure after it is too good."
-    overlap = same_samples(test.preds, val.preds)
-    if same_content(test.preds, val.preds):
-        what = f"{test.name} and {val.name} hold the same predictions."
-        yield Finding("problem", "val_equals_test", what, advice)
+    overlap = same_samples(test, val)
+    what = f"{100 * overlap:.3g}% of the smaller one's distinct rows are in both {names[0]} and {names[1]}"
+    if same_content(test, val):
+        yield Finding("problem", "val_equals_test", f"{names[0]} and {names[1]} hold the same predictions.", _TOO_GOOD)
     elif overlap >= _MOST:
-        what = f"{100 * overlap:.3g}% of the smaller file's distinct rows are in the other file, too."
-        yield Finding("problem", "val_overlaps_test", what, advice)
+        yield Finding("problem", "val_overlaps_test", f"{what}.", _TOO_GOOD)
     elif overlap >= _SOME:
-        what = f"{100 * overlap:.3g}% of the smaller file's distinct rows are in the other file, too"
-        yield Finding("warning", "val_overlaps_test", f"{what} (outputs in few steps may agree by chance).", advice)
-    yield from _common_ids(test, val)
+        what = f"{what} (outputs in few steps may agree by chance)."
+        yield Finding("warning", "val_overlaps_test", what, _TOO_GOOD)
+    yield from _common_ids(test, val, names)
 
 
-def _common_ids(test: Examined, val: Examined) -> Iterator[Finding]:
-    common, agreeing = common_ids(test.preds, val.preds)
+def _common_ids(test: Predictions, val: Predictions, names: Names) -> Iterator[Finding]:
+    common, agreeing = common_ids(test, val)
     if not common:
         return
-    smaller = min(len(test.preds), len(val.preds))
-    what = f"{common:,} ids ({share(common, smaller)} of the smaller file) are in both files"
-    if common >= _FEWEST_COMMON and agreeing >= 0.95 * common:
-        what += f", with the same label in {share(agreeing, common)} of them."
+    smaller = min(len(test), len(val))
+    what = f"{common:,} ids ({share(common, smaller)} of the smaller one's) are in both {names[0]} and {names[1]}"
+    telling = common >= _FEWEST_COMMON and chance_of_same_label(test, val) < _TELLING
+    if telling and agreeing >= 0.95 * common:
+        what = f"{what}, with the same label in {share(agreeing, common)} of them."
         yield Finding("problem", "common_ids", what, "Leave the samples that are in both out of one of the files.")
     else:
         advice = "If ids are row numbers of each file this is harmless; otherwise leave those samples out of one file."
-        yield Finding("warning", "common_ids", f"{what}, mostly with other labels.", advice)
+        yield Finding("warning", "common_ids", f"{what}.", advice)
 
 
 def common_ids(a: Predictions, b: Predictions) -> tuple[int, int]:
@@ -70,3 +79,10 @@ def common_ids(a: Predictions, b: Predictions) -> tuple[int, int]:
     label = dict(zip(a.ids, a.hard_labels.tolist(), strict=True))
     both = {name: number for name, number in zip(b.ids, b.hard_labels.tolist(), strict=True) if name in label}
     return len(both), sum(label[name] == number for name, number in both.items())
+
+
+def chance_of_same_label(a: Predictions, b: Predictions) -> float:
+    """How often a random sample of the one has the label of a random sample of the other."""
+    classes = max(a.num_classes, b.num_classes)
+    of_a, of_b = (torch.bincount(preds.hard_labels, minlength=classes) / len(preds) for preds in (a, b))
+    return float(of_a @ of_b)

@@ -14,6 +14,8 @@ Hashes = npt.NDArray[np.int64]
 
 # A few equal rows are an accident of rounding.
 _MANY_REPEATED = 0.01
+# Beyond it float32 has few steps left, and rows become equal by rounding.
+_SURE = 0.999
 
 
 def repeated_ids(examined: Examined) -> Iterator[Finding]:
@@ -25,13 +27,15 @@ def repeated_ids(examined: Examined) -> Iterator[Finding]:
     if often:
         name, count = often[0]
         what = f"{len(often):,} ids occur more than once, {name!r} {count} times."
-        yield Finding("problem", "duplicate_ids", what, "Leave out the samples that were counted twice, or correct ids.")
+        yield Finding(
+            "problem", "duplicate_ids", what, "Leave out the samples that were counted twice, or correct ids."
+        )
 
 
 def repeated_rows(examined: Examined) -> Iterator[Finding]:
     """Rows that equal an earlier one in every output and in the label; sure predictions do so by rounding."""
     preds = examined.preds
-    unsure = examined.statistics.confidence < 1
+    unsure = examined.statistics.confidence < _SURE
     hashes = row_hashes(preds)[unsure.numpy()]
     repeated = len(hashes) - len(np.unique(hashes))
     if repeated and repeated >= _MANY_REPEATED * len(preds):
@@ -74,4 +78,5 @@ def _label(preds: Predictions) -> npt.NDArray[np.int32]:
 
 def _once(hashes: Hashes) -> Hashes:
     values, counts = np.unique(hashes, return_counts=True)
-    return values[counts == 1]
+    once: Hashes = values[counts == 1]
+    return once

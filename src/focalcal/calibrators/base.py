@@ -1,0 +1,174 @@
+"""What every calibrator has: fit on validation predictions, transform others, save, become a module."""
+
+import inspect
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from focalcal.calibrators.files import FORMAT, FORMAT_VERSION, write_json
+from focalcal.calibrators.record import FitRecord, Quality, quality
+from focalcal.metrics.temperature_search import logits_of
+from focalcal.predictions import Predictions
+
+
+class CalibrationWarning(UserWarning):
+    """A fit has given an answer that should not be used without a look at the data."""
+
+
+class Calibrator(ABC):
+    """A map from predictions to calibrated predictions, learned from labelled validation predictions.
+
+    As in scikit-learn: ``__init__`` only stores its arguments, :meth:`fit` checks them, learns attributes whose names
+    end in ``_`` and returns the calibrator, and :meth:`transform` before :meth:`fit` raises ``NotFittedError``.
+
+    Attributes:
+        method: the name in the registry and in files.
+        needs_fit: False where there is nothing to learn, so that transform may come first.
+        keeps_argmax: whether the predicted class never changes.
+        record_: what the calibrator was fitted on, and NLL and ECE there before and after; None before the fit.
+    """
+
+    method: ClassVar[str]
+    needs_fit: ClassVar[bool] = True
+    keeps_argmax: ClassVar[bool] = False
+    record_: FitRecord | None = None
+
+    def fit(self, preds: Predictions, *, allow_test: bool = False) -> Self:
+        """Learn from labelled predictions of data that the network was not trained on.
+
+        Args:
+            preds: validation predictions; their weights count, and their labels may be soft.
+            allow_test: fit even on predictions whose split is "test", which makes every later figure on them too good.
+        """
+        if not isinstance(preds, Predictions):
+            raise TypeError(f"fit needs Predictions, not {type(preds).__name__}: use Predictions.from_logits.")
+        if preds.split == "test" and not allow_test:
+            raise ValueError(
+                "These predictions have split 'test'; fit on validation predictions, or pass allow_test=True to fit "
+                "on the test set all the same."
+            )
+        self.record_ = None
+        self._check_parameters()
+        self._learn(preds)
+        before, after = self._quality(preds)
+        self.record_ = FitRecord.of(preds, before, after)
+        return self
+
+    def transform(self, preds: Predictions) -> Predictions:
+        """Calibrate: the same samples, labels, ids, split and names, with new values."""
+        self._check_ready()
+        if not isinstance(preds, Predictions):
+            raise TypeError(f"transform needs Predictions, not {type(preds).__name__}: use Predictions.from_logits.")
+        if self.record_ is not None and preds.num_classes != self.record_.classes:
+            raise ValueError(
+                f"The {self.method} calibrator was fitted on {self.record_.classes} classes and cannot be applied to "
+                f"predictions of {preds.num_classes}."
+            )
+        return self._apply(preds)
+
+    def fit_transform(self, preds: Predictions, *, allow_test: bool = False) -> Predictions:
+        """Fit and transform the same predictions."""
+        return self.fit(preds, allow_test=allow_test).transform(preds)
+
+    def to_module(self) -> nn.Module:
+        """A module that maps logits (N, K) to calibrated logits (N, K), to append to a network."""
+        self._check_ready()
+        return self._module()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a JSON file, read again by :func:`focalcal.load_calibrator`; the same fit gives the same bytes."""
+        self._check_ready()
+        write_json(
+            {
+                "format": FORMAT,
+                "format_version": FORMAT_VERSION,
+                "method": self.method,
+                "parameters": self.get_params(),
+                "learned": self._learned(),
+                "fitted_on": None if self.record_ is None else self.record_.to_dict(),
+            },
+            path,
+        )
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """The calibrator that `save` wrote; KeyError, TypeError or ValueError if the content cannot be one."""
+        calibrator = cls(**content["parameters"])
+        calibrator._check_parameters()
+        record = content["fitted_on"]
+        if record is None and cls.needs_fit:
+            raise ValueError("fitted_on is missing")
+        calibrator.record_ = None if record is None else FitRecord.from_dict(record)
+        calibrator._restore(content["learned"])
+        return calibrator
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's arguments by name; ``deep`` is there because scikit-learn passes it."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
+
+    def _check_ready(self) -> None:
+        if self.needs_fit and self.record_ is None:
+            from sklearn.exceptions import NotFittedError  # importing scikit-learn takes a second
+
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit with validation predictions.")
+        self._check_parameters()
+
+    def _quality(self, preds: Predictions) -> tuple[Quality, Quality]:
+        """NLL and ECE of the fitting data before and after."""
+        return quality(preds), quality(self._apply(preds))
+
+    def _check_parameters(self) -> None:  # noqa: B027
+        """Raise ValueError or TypeError if an argument of the constructor is wrong."""
+
+    @abstractmethod
+    def _learn(self, preds: Predictions) -> None:
+        """Set the learned attributes."""
+
+    @abstractmethod
+    def _apply(self, preds: Predictions) -> Predictions: ...
+
+    @abstractmethod
+    def _module(self) -> nn.Module: ...
+
+    @abstractmethod
+    def _learned(self) -> dict[str, Any]:
+        """The learned attributes for JSON: numbers, tensors, lists."""
+
+    @abstractmethod
+    def _restore(self, learned: Mapping[str, Any]) -> None:
+        """The inverse of `_learned`, with checks."""
+
+
+class LogitCalibrator(Calibrator):
+    """A calibrator whose transform is its module, applied to logits (or to log p) block by block."""
+
+    def _apply(self, preds: Predictions) -> Predictions:
+        module, values, start = self._module(), torch.empty_like(preds.values), 0
+        for block in preds.blocks():
+            calibrated = values[start : start + len(block)]
+            with torch.no_grad():
+                calibrated.copy_(module(logits_of(block)))
+            if self.keeps_argmax:
+                keep_argmax(block.values, calibrated)
+            start += len(block)
+        return preds.with_values(values, "logits")
+
+
+def keep_argmax(before: Tensor, after: Tensor) -> None:
+    """Undo, in place, what rounding does to near ties: two neighbouring floats can become one, and the first one wins.
+
+    Args:
+        before: (N, K) values, whose first maximum is the prediction.
+        after: (N, K) values of a map that increases in exact arithmetic.
+    """
+    prediction = before.argmax(1)
+    rows = (after.argmax(1) != prediction).nonzero().squeeze(1)
+    largest = after[rows].amax(1)
+    after[rows, prediction[rows]] = largest.nextafter(torch.full_like(largest, torch.inf))

@@ -1,0 +1,39 @@
+"""No calibration: what the others are compared with."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import nn
+
+from focalcal.calibrators.base import Calibrator
+from focalcal.predictions import Predictions
+
+
+class Identity(Calibrator):
+    """Leave predictions as they are; fit only records NLL and ECE.
+
+    Example:
+        >>> from focalcal.predictions import Predictions
+        >>> preds = Predictions.from_probs([[0.75, 0.25]], [0])
+        >>> Identity().transform(preds) is preds
+        True
+    """
+
+    method: ClassVar[str] = "identity"
+    needs_fit: ClassVar[bool] = False
+    keeps_argmax: ClassVar[bool] = True
+
+    def _learn(self, preds: Predictions) -> None:
+        """There is nothing to learn."""
+
+    def _apply(self, preds: Predictions) -> Predictions:
+        return preds
+
+    def _module(self) -> nn.Module:
+        return nn.Identity()
+
+    def _learned(self) -> dict[str, Any]:
+        return {}
+
+    def _restore(self, learned: Mapping[str, Any]) -> None:
+        """There is nothing to restore."""

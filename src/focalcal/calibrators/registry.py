@@ -1,0 +1,102 @@
+"""Calibrators by name, and from files."""
+
+import inspect
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from focalcal.calibrators.base import Calibrator
+from focalcal.calibrators.dirichlet import DirichletCalibration
+from focalcal.calibrators.files import read_json
+from focalcal.calibrators.focal import FocalInverse, FocalTemperatureScaling
+from focalcal.calibrators.histogram import HistogramBinning
+from focalcal.calibrators.identity import Identity
+from focalcal.calibrators.isotonic import IsotonicCalibration
+from focalcal.calibrators.linear import MatrixScaling, VectorScaling
+from focalcal.calibrators.temperature import TemperatureScaling
+
+
+class _Entry(NamedTuple):
+    kind: type[Calibrator]
+    fixed: Mapping[str, Any]
+
+
+_CLASSES: tuple[type[Calibrator], ...] = (
+    TemperatureScaling,
+    VectorScaling,
+    MatrixScaling,
+    DirichletCalibration,
+    IsotonicCalibration,
+    HistogramBinning,
+    Identity,
+    FocalInverse,
+    FocalTemperatureScaling,
+)
+_ENTRIES = {
+    **{kind.method: _Entry(kind, {}) for kind in _CLASSES},
+    "temperature-ece": _Entry(TemperatureScaling, {"objective": "ece"}),
+}
+METHODS = tuple(sorted(_ENTRIES))
+
+
+def build_calibrator(name: str, **options: Any) -> Calibrator:
+    """An unfitted calibrator by its name.
+
+    Args:
+        name: one of ``METHODS``: "temperature", "temperature-ece" (the paper's grid), "vector", "matrix", "dirichlet",
+            "isotonic", "histogram", "identity", "focal-inverse", "focal-temperature".
+        options: arguments of its constructor.
+
+    Raises:
+        ValueError: there is no such calibrator.
+        TypeError: the calibrator has no such option, or needs one that is missing.
+
+    Example:
+        >>> build_calibrator("temperature-ece", bins=25)
+        TemperatureScaling(objective='ece', grid=None, bins=25)
+        >>> build_calibrator("temprature")
+        Traceback (most recent call last):
+        ValueError: There is no calibrator 'temprature'; did you mean 'temperature'?
+    """
+    if name not in _ENTRIES:
+        close = get_close_matches(name, METHODS, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(METHODS)}."
+        raise ValueError(f"There is no calibrator {name!r}; {hint}")
+    kind, fixed = _ENTRIES[name]
+    allowed = {key: value for key, value in inspect.signature(kind).parameters.items() if key not in fixed}
+    unknown = [key for key in options if key not in allowed]
+    if unknown:
+        takes = ", ".join(allowed) or "none"
+        raise TypeError(f"The calibrator {name!r} has no option {unknown[0]!r}; its options are: {takes}.")
+    missing = [key for key, value in allowed.items() if value.default is value.empty and key not in options]
+    if missing:
+        raise TypeError(f"The calibrator {name!r} needs the option {missing[0]!r}.")
+    return kind(**fixed, **options)
+
+
+def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
+    """Read a calibrator that was saved with its ``save`` method.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: one sentence with the file's name, for a file that is damaged or not a calibrator.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     FocalInverse(gamma=3.0).save(f"{folder}/inverse.json")
+        ...     load_calibrator(f"{folder}/inverse.json")
+        FocalInverse(gamma=3.0)
+    """
+    content = read_json(path)
+    kinds = {kind.method: kind for kind in _CLASSES}
+    method = content.get("method")
+    if not isinstance(method, str) or method not in kinds:
+        raise ValueError(f"{Path(path)} holds a calibrator {method!r} that this focalcal does not have; upgrade it.")
+    try:
+        return kinds[method].from_dict(content)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error).rstrip(".")
+        raise ValueError(f"{Path(path)} is a damaged calibrator ({reason}); save it again.") from None

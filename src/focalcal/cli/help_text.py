@@ -1,0 +1,29 @@
+"""Docstrings as help: lines that were broken for the editor become paragraphs, examples stay as they are."""
+
+import inspect
+from collections.abc import Callable
+
+
+def help_text(command: Callable[..., None]) -> str:
+    """The docstring of a command with one line a paragraph.
+
+    Example:
+        >>> def command() -> None:
+        ...     '''Do it.
+        ...
+        ...     It takes
+        ...     long.
+        ...
+        ...     Examples:
+        ...       focalcal command
+        ...     '''
+        >>> print(help_text(command))
+        Do it.
+        <BLANKLINE>
+        It takes long.
+        <BLANKLINE>
+        Examples:
+          focalcal command
+    """
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(text if text.startswith("Examples:") else " ".join(text.split()) for text in paragraphs)

@@ -1,0 +1,178 @@
+"""The one place that says which bin a probability belongs to, and adds up what falls into each bin.
+
+Bins are (lower, upper] and their edges are the doubles i/M: a value equal to an edge belongs to the bin that ends
+there, 0 belongs to the first bin and 1 to the last. A float32 value is compared as the double that it is, so that the
+same number falls into the same bin whatever type carries it.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+
+def edges(bins: int) -> Tensor:
+    """The M + 1 edges of M bins of equal width, as the doubles i/M.
+
+    Args:
+        bins: the number of bins M, at least 1.
+
+    Returns:
+        A float64 tensor of shape (M + 1,).
+
+    Example:
+        >>> edges(4).tolist()
+        [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    check_bins(bins)
+    return torch.arange(bins + 1, dtype=torch.float64) / bins
+
+
+def check_bins(bins: int) -> None:
+    """Raise unless the number of bins is a whole number of at least 1."""
+    if isinstance(bins, bool) or not isinstance(bins, int):
+        raise TypeError(f"the number of bins must be an integer, not {type(bins).__name__}: pass for example bins=15.")
+    if bins < 1:
+        raise ValueError(f"the number of bins must be at least 1, not {bins}: pass for example bins=15.")
+
+
+def bin_index(p: Tensor, bins: int) -> Tensor:
+    """The bin, 0 … M − 1, of every probability: the m with m/M < p ≤ (m + 1)/M, and 0 for p = 0.
+
+    Args:
+        p: probabilities in [0, 1], of any shape and float type.
+        bins: the number of bins M.
+
+    Returns:
+        An int64 tensor of the shape of ``p``.
+
+    Example:
+        >>> bin_index(torch.tensor([0.0, 0.25, 0.26, 1.0]), bins=4).tolist()
+        [0, 0, 1, 3]
+    """
+    return torch.bucketize(p.double(), _inner_edges(bins))
+
+
+@cache
+def _inner_edges(bins: int) -> Tensor:
+    return edges(bins)[1:-1]
+
+
+def equal_mass_bounds(n: int, bins: int) -> Tensor:
+    """Where ``numpy.array_split`` cuts n samples into M parts: the first n mod M parts have one sample more.
+
+    Args:
+        n: how many samples there are.
+        bins: the number of parts M; where n < M the last M − n parts are empty.
+
+    Returns:
+        An int64 tensor of shape (M + 1,), from 0 to n.
+
+    Example:
+        >>> equal_mass_bounds(8, bins=3).tolist()
+        [0, 3, 6, 8]
+    """
+    check_bins(bins)
+    part = torch.arange(bins + 1)
+    return part * (n // bins) + part.clamp(max=n % bins)
+
+
+@dataclass(frozen=True)
+class BinSums:
+    """What fell into each bin: shape (bins,) each; whole numbers (int64) where no weights were given.
+
+    Attributes:
+        count: the number of samples, or their total weight (float64).
+        confidence: the sum of their confidence, float64.
+        correct: the number, or the total weight, of those that were right.
+    """
+
+    count: Tensor
+    confidence: Tensor
+    correct: Tensor
+
+    @property
+    def gap(self) -> Tensor:
+        """Sum of confidence minus sum of correctness in each bin, float64; 0 in an empty bin."""
+        return self.confidence - self.correct.double()
+
+
+def sum_by_index(index: Tensor, size: int, values: Tensor | None = None) -> Tensor:
+    """Add up ``values`` (or count) by ``index``: result (size,); int64 counts without values, else float64 sums."""
+    if values is None:
+        return torch.bincount(index, minlength=size)
+    return torch.zeros(size, dtype=torch.float64).index_add_(0, index, values.double())
+
+
+def bin_sums(index: Tensor, size: int, confidence: Tensor, correct: Tensor, weight: Tensor | None = None) -> BinSums:
+    """Add up samples whose bins are known.
+
+    Args:
+        index: (N,) int64, the bin of each sample, below ``size``.
+        size: how many bins there are.
+        confidence: (N,) of any float type.
+        correct: (N,) bool.
+        weight: (N,) float64, or None for one a sample.
+
+    Example:
+        >>> index, confidence = torch.tensor([0, 1, 1]), torch.tensor([0.25, 0.75, 1.0])
+        >>> sums = bin_sums(index, 2, confidence, torch.tensor([False, True, True]))
+        >>> sums.count.tolist(), sums.confidence.tolist(), sums.correct.tolist()
+        ([1, 2], [0.25, 1.75], [0, 2])
+    """
+    right = correct.bool()
+    if weight is None:
+        return BinSums(
+            sum_by_index(index, size), sum_by_index(index, size, confidence), sum_by_index(index[right], size)
+        )
+    return BinSums(
+        sum_by_index(index, size, weight),
+        sum_by_index(index, size, confidence.double() * weight),
+        sum_by_index(index[right], size, weight[right]),
+    )
+
+
+def equal_width_sums(confidence: Tensor, correct: Tensor, bins: int, weight: Tensor | None = None) -> BinSums:
+    """Sums over M bins of equal width, for ECE and MCE; arguments as in `bin_sums`."""
+    return bin_sums(bin_index(confidence, bins), bins, confidence, correct, weight)
+
+
+def equal_mass_sums(confidence: Tensor, correct: Tensor, bins: int, weight: Tensor | None = None) -> BinSums:
+    """Sums over M bins of equal mass, for AdaECE: a stable sort by confidence, cut as ``numpy.array_split`` cuts.
+
+    With weights the cuts lie at the same fractions of the total weight (counted over samples of positive weight), and a
+    sample on which a cut falls is shared by the two bins in proportion; equal weights give the unweighted bins.
+
+    Args:
+        confidence: (N,) of any float type.
+        correct: (N,) bool.
+        bins: the number of bins M.
+        weight: (N,) float64, or None.
+    """
+    confidence, order = confidence.double().sort(stable=True)
+    correct = correct[order]
+    if weight is None:
+        sizes = equal_mass_bounds(len(order), bins).diff()
+        return bin_sums(torch.arange(bins).repeat_interleave(sizes), bins, confidence, correct)
+    weight = weight.double()[order]
+    cuts = equal_mass_cuts(weight, bins)
+    count = sums_between_cuts(torch.ones_like(weight), weight, cuts)
+    return BinSums(
+        count, sums_between_cuts(confidence, weight, cuts), sums_between_cuts(correct.double(), weight, cuts)
+    )
+
+
+def equal_mass_cuts(weight: Tensor, bins: int) -> Tensor:
+    """(M + 1,) float64 positions of the cuts on the axis of cumulated weight; `equal_mass_bounds` for equal weights."""
+    n = int((weight > 0).sum())
+    return equal_mass_bounds(n, bins).double() * (weight.sum() / max(n, 1))
+
+
+def sums_between_cuts(values: Tensor, weight: Tensor, cuts: Tensor) -> Tensor:
+    """Weighted sums (M,) of sorted ``values`` (N,), from each of M + 1 ``cuts`` of cumulated weight to the next."""
+    mass = weight.cumsum(0)
+    at = torch.searchsorted(mass, cuts).clamp(max=len(mass) - 1)
+    inside = (cuts - (mass[at] - weight[at])).minimum(weight[at]).clamp(min=0)
+    before = (weight * values).cumsum(0)[at] - weight[at] * values[at]
+    return (before + inside * values[at]).diff()

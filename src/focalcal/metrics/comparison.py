@@ -1,0 +1,191 @@
+"""Is one model better than another on the same samples? Differences with intervals, p-values and a verdict in words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from focalcal.metrics.binning import check_bins
+from focalcal.metrics.differences import Comparison, Difference, holm
+from focalcal.metrics.interval_methods import Method, check_method
+from focalcal.metrics.intervals import Replicates, check_resampling, checked_metrics, metric_range, replicate
+from focalcal.metrics.pairing import paired_with
+from focalcal.metrics.permutation import p_values
+from focalcal.metrics.resampling import RESAMPLED_METRICS
+from focalcal.metrics.statistics import SampleStatistics, sample_statistics
+from focalcal.predictions import Predictions
+
+COMPARED_METRICS = ("error", "nll", "brier", "ece", "ada_ece", "classwise_ece")
+
+
+@dataclass(frozen=True)
+class _Options:
+    metrics: tuple[str, ...]
+    samples: int
+    permutations: int
+    level: float
+    seed: int
+    bins: int
+    method: Method
+
+
+@dataclass(frozen=True)
+class _Model:
+    name: str
+    preds: Predictions
+    statistics: SampleStatistics
+    replicates: Replicates
+
+
+def compare(
+    a: Predictions,
+    b: Predictions,
+    metrics: Sequence[str] | None = None,
+    samples: int = 1000,
+    permutations: int = 1000,
+    level: float = 0.90,
+    seed: int = 0,
+    bins: int = 15,
+    method: Method = "basic",
+    *,
+    names: tuple[str, str] = ("a", "b"),
+) -> Comparison:
+    """Compare two models on the same samples: a paired bootstrap interval and a paired permutation test.
+
+    The bootstrap draws samples, each with both predictions, and gives the interval of metric(a) − metric(b). The test
+    swaps the two predictions of samples at random and counts how often the difference becomes as large as it is:
+    p = (1 + hits) / (1 + permutations), or exact where all swaps, or the binomial distribution, can be had. It asks
+    whether the predictions are interchangeable, which is more than equal metrics: two models that err in opposite
+    directions fail it. A difference is therefore called shown only if the interval excludes 0 as well.
+
+    Args:
+        a: N predictions of K classes.
+        b: predictions of the same samples: matched by id if both have ids, else by position.
+        metrics: names out of `RESAMPLED_METRICS`; by default error, NLL, Brier, ECE, AdaECE and classwise-ECE. The
+            p-values are not corrected for asking about several metrics.
+        samples: how many resamples.
+        permutations: how many swaps.
+        level: of the interval, and 1 − the level of the test.
+        seed: the same seed gives the same result.
+        bins: of the binned metrics.
+        method: of the interval, as in `bootstrap`.
+        names: of the two models.
+
+    Example:
+        >>> import torch
+        >>> probs = torch.linspace(0.05, 0.95, 400)
+        >>> labels = torch.rand(400, generator=torch.Generator().manual_seed(0)) < probs
+        >>> good = Predictions.from_probs(probs, labels)
+        >>> compare(good, good)["nll"].verdict
+        'no difference shown'
+        >>> compare(good, Predictions.from_probs(probs**4, labels), names=("good", "poor"))["nll"].verdict
+        'good has the lower nll'
+    """
+    if names[0] == names[1]:
+        raise ValueError(f"both models are called {names[0]!r}: pass two names.")
+    models = {names[0]: a, names[1]: b}
+    options = _checked(models, metrics, samples, permutations, level, seed, bins, method)
+    return _compared(_evaluated(models, options), [names], options)[0]
+
+
+def compare_many(
+    models: Mapping[str, Predictions],
+    reference: str | None = None,
+    metrics: Sequence[str] | None = None,
+    samples: int = 1000,
+    permutations: int = 1000,
+    level: float = 0.90,
+    seed: int = 0,
+    bins: int = 15,
+    method: Method = "basic",
+) -> list[Comparison]:
+    """Compare several models on the same samples, pair by pair, with p-values corrected for the number of pairs.
+
+    Holm's correction keeps the chance that any pair is wrongly called different, in one metric, at 1 − level. The
+    intervals are those of single pairs.
+
+    Args:
+        models: predictions by name.
+        reference: compare every other model with this one, as model − reference; None compares all pairs.
+        metrics: as in `compare`, as are the other arguments.
+        samples: how many resamples.
+        permutations: how many swaps; with many pairs, take more, as no p-value is below 1 / (1 + permutations).
+        level: of intervals and tests.
+        seed: the same seed gives the same result.
+        bins: of the binned metrics.
+        method: of the interval.
+
+    Returns:
+        One comparison a pair.
+    """
+    options = _checked(models, metrics, samples, permutations, level, seed, bins, method)
+    if reference is not None and reference not in models:
+        raise ValueError(f"there is no model called {reference!r}: the reference must be one of {', '.join(models)}.")
+    others = [name for name in models if name != reference]
+    pairs = list(combinations(models, 2)) if reference is None else [(name, reference) for name in others]
+    return _compared(_evaluated(models, options), pairs, options)
+
+
+def _checked(
+    models: Mapping[str, Predictions],
+    metrics: Sequence[str] | None,
+    samples: int,
+    permutations: int,
+    level: float,
+    seed: int,
+    bins: int,
+    method: Method,
+) -> _Options:
+    if len(models) < 2:
+        raise ValueError(f"there are {len(models)} models to compare: give at least 2.")
+    check_resampling(samples, level, seed)
+    if permutations < 1:
+        raise ValueError(f"the number of permutations must be at least 1, not {permutations}: pass for example 1000.")
+    check_bins(bins)
+    check_method(method)
+    classes = next(iter(models.values())).num_classes
+    names = checked_metrics(COMPARED_METRICS if metrics is None else metrics, classes, RESAMPLED_METRICS)
+    return _Options(names, samples, permutations, level, seed, bins, method)
+
+
+def _evaluated(models: Mapping[str, Predictions], options: _Options) -> dict[str, _Model]:
+    """Every model, its samples in the order of the first one's, with its metrics on the same resamples."""
+    first, *others = models
+    matched = {first: models[first]}
+    matched |= {name: paired_with(models[first], models[name], (first, name)) for name in others}
+    found = {}
+    for name, preds in matched.items():
+        statistics = sample_statistics(preds)
+        replicates = replicate(
+            preds, options.metrics, options.samples, options.seed, options.method, options.bins, statistics
+        )
+        found[name] = _Model(name, preds, statistics, replicates)
+    return found
+
+
+def _compared(models: dict[str, _Model], pairs: list[tuple[str, str]], options: _Options) -> list[Comparison]:
+    each = [_differences(models[a], models[b], options) for a, b in pairs]
+    for metric in options.metrics:
+        adjusted = holm([differences[metric].p_value for differences in each])
+        for differences, p_value in zip(each, adjusted, strict=True):
+            differences[metric] = replace(differences[metric], adjusted_p_value=p_value)
+    return [Comparison(pair, differences) for pair, differences in zip(pairs, each, strict=True)]
+
+
+def _differences(a: _Model, b: _Model, options: _Options) -> dict[str, Difference]:
+    both = a.statistics, b.statistics
+    p = p_values(a.preds, b.preds, options.metrics, options.permutations, options.seed, options.bins, both)
+    difference = a.replicates - b.replicates
+    found = {}
+    for metric in options.metrics:
+        low, high = metric_range(metric)
+        found[metric] = Difference(
+            metric=metric,
+            names=(a.name, b.name),
+            values=(a.replicates.estimates[metric], b.replicates.estimates[metric]),
+            difference=difference.estimates[metric],
+            interval=difference.interval(metric, options.method, options.level, (low - high, high - low)),
+            p_value=p[metric],
+            adjusted_p_value=p[metric],
+            level=options.level,
+        )
+    return found

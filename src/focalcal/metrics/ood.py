@@ -1,0 +1,137 @@
+"""How well uncertainty tells data that the model was not made for (out of distribution) from data that it was.
+
+Everywhere the out-of-distribution samples are the positives, and a higher score means "out": the score is the entropy
+of the predicted distribution, or minus the confidence.
+"""
+
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.metrics import auc, roc_curve
+
+from focalcal.metrics.statistics import sample_statistics
+from focalcal.predictions import Predictions
+
+Score = Literal["entropy", "confidence"]
+
+
+class OodEvaluation(NamedTuple):
+    """Both measures of one comparison.
+
+    Attributes:
+        auroc: area under the ROC curve, 0.5 for chance.
+        fpr_at_tpr: share of in-distribution samples that are flagged when at least `tpr` of the others are.
+        tpr: that share.
+        score: what was compared.
+    """
+
+    auroc: float
+    fpr_at_tpr: float
+    tpr: float
+    score: Score
+
+
+def ood_auroc(in_distribution: Predictions, out_of_distribution: Predictions, score: Score = "entropy") -> float:
+    """Probability that an out-of-distribution sample has the higher score, plus half that of a tie.
+
+    Args:
+        in_distribution: predictions on data like the training data.
+        out_of_distribution: predictions of the same model on other data. Labels do not matter: any valid one will do,
+            for example zeros.
+        score: "entropy" of the softmax, as in the paper, or "confidence" (its negative).
+
+    Returns:
+        The area under the ROC curve, between 0 and 1; above 0.5 if the model is less certain out of distribution.
+
+    Example:
+        >>> inside = Predictions.from_probs([[0.9, 0.1], [0.8, 0.2]], [0, 0])
+        >>> outside = Predictions.from_probs([[0.8, 0.2], [0.5, 0.5]], [0, 0])
+        >>> ood_auroc(inside, outside)  # of four pairs three are in order and one is a tie
+        0.875
+    """
+    return _RocCurve.of(in_distribution, out_of_distribution, score).area()
+
+
+def fpr_at_tpr(
+    in_distribution: Predictions, out_of_distribution: Predictions, tpr: float = 0.95, score: Score = "entropy"
+) -> float:
+    """Smallest share of in-distribution samples flagged by a threshold that flags at least `tpr` of the others.
+
+    Arguments as in `ood_auroc`, and `tpr` in (0, 1]. A threshold flags every sample with that score or a higher one:
+    there is no interpolation between thresholds. (Where in-distribution data is called positive, it is another number.)
+
+    Example:
+        >>> inside = Predictions.from_probs([[0.9, 0.1], [0.8, 0.2]], [0, 0])
+        >>> outside = Predictions.from_probs([[0.8, 0.2], [0.5, 0.5]], [0, 0])
+        >>> fpr_at_tpr(inside, outside)
+        0.5
+    """
+    return ood_evaluate(in_distribution, out_of_distribution, score, tpr).fpr_at_tpr
+
+
+def ood_evaluate(
+    in_distribution: Predictions, out_of_distribution: Predictions, score: Score = "entropy", tpr: float = 0.95
+) -> OodEvaluation:
+    """`ood_auroc` and `fpr_at_tpr` from one pass over the predictions."""
+    if not 0 < tpr <= 1:
+        raise ValueError(f"tpr must be above 0 and at most 1, not {tpr}: it is the share of samples to be found.")
+    curve = _RocCurve.of(in_distribution, out_of_distribution, score)
+    return OodEvaluation(curve.area(), curve.false_rate_at(tpr), tpr, score)
+
+
+class _RocCurve(NamedTuple):
+    """Shares of both kinds of samples that each threshold flags, from the highest threshold down."""
+
+    false_rates: npt.NDArray[np.float64]
+    true_rates: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, inside: Predictions, outside: Predictions, score: Score) -> "_RocCurve":
+        _check(inside, outside, score)
+        scores = np.concatenate([uncertainty(inside, score), uncertainty(outside, score)])
+        is_out = np.repeat([False, True], [len(inside), len(outside)])
+        # Points on a straight piece of the curve are thresholds too: keep them.
+        false_rates, true_rates, _ = roc_curve(
+            is_out, scores, sample_weight=_joined_weights(inside, outside), drop_intermediate=False
+        )
+        return cls(false_rates, true_rates)
+
+    def area(self) -> float:
+        return float(auc(self.false_rates, self.true_rates))
+
+    def false_rate_at(self, tpr: float) -> float:
+        # Weighted rates are running sums, which may miss the share that they are meant to reach by their rounding.
+        return float(self.false_rates[np.argmax(self.true_rates >= tpr - 1e-12)])
+
+
+def uncertainty(preds: Predictions, score: Score = "entropy") -> npt.NDArray[np.float64]:
+    """(N,) float64: how little the model trusts itself, by entropy in nats or by minus its confidence."""
+    statistics = sample_statistics(preds)
+    values = statistics.entropy if score == "entropy" else -statistics.confidence
+    if not bool(values.isfinite().all()):
+        raise ValueError("The predictions hold NaN or +inf; make them with Predictions.from_logits or from_probs.")
+    return np.asarray(values.numpy(), dtype=np.float64)
+
+
+def _check(inside: Predictions, outside: Predictions, score: Score) -> None:
+    if score not in get_args(Score):
+        raise ValueError(f'score must be "entropy" or "confidence", not {score!r}.')
+    for name, preds in (("in-distribution", inside), ("out-of-distribution", outside)):
+        if len(preds) == 0:
+            raise ValueError(f"There are no {name} predictions: both sets need at least one sample.")
+        if preds.weights is not None and not bool((preds.weights > 0).any()):
+            raise ValueError(f"Every {name} sample has weight 0: both sets need one with a positive weight.")
+    if inside.num_classes != outside.num_classes:
+        raise ValueError(
+            f"The in-distribution predictions have {inside.num_classes} classes and the others {outside.num_classes}: "
+            "pass outputs of the same model."
+        )
+
+
+def _joined_weights(inside: Predictions, outside: Predictions) -> npt.NDArray[np.float64] | None:
+    if inside.weights is None and outside.weights is None:
+        return None
+    parts = [torch.ones(len(p), dtype=torch.float64) if p.weights is None else p.weights for p in (inside, outside)]
+    return np.asarray(torch.cat(parts).numpy(), dtype=np.float64)

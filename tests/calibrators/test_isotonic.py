@@ -1,0 +1,89 @@
+"""Isotonic calibration, one class against the rest."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.isotonic import IsotonicRegression
+
+from focalcal.calibrators import IsotonicCalibration
+from focalcal.calibrators.isotonic import PiecewiseLinear
+from focalcal.metrics.scores import nll
+from focalcal.predictions import Predictions
+from oracles.temperature import one_hot, sampled_predictions
+
+
+def _oracle(probs, labels, new, weights=None):
+    """scikit-learn's regression for each class; a row of zeros keeps its probabilities."""
+    targets = one_hot(labels, probs.shape[1])
+    columns = []
+    for k in range(probs.shape[1]):
+        regression = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
+        columns.append(regression.fit(probs[:, k], targets[:, k], weights).predict(new[:, k]))
+    mapped = np.stack(columns, axis=1)
+    total = mapped.sum(axis=1, keepdims=True)
+    return np.where(total > 0, mapped / np.where(total > 0, total, 1.0), new)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_the_same_as_scikit_learn_class_by_class(classes):
+    val, test = sampled_predictions(300, classes, 2.0), sampled_predictions(200, classes, 2.0, seed=1)
+    weights = torch.linspace(0.1, 3.0, 300).double()
+    weighted = Predictions.from_logits(val.values, val.labels, weights=weights)
+    calibrated = IsotonicCalibration().fit(weighted).transform(test)
+    expected = _oracle(val.probs().numpy(), val.labels, test.probs().numpy(), weights.numpy())
+    assert calibrated.kind == "probs"
+    np.testing.assert_allclose(calibrated.values.numpy(), expected, atol=1e-12)
+
+
+def test_soft_labels_are_regressed_on():
+    val = sampled_predictions(200, 3, 2.0)
+    soft = torch.rand(200, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64).softmax(1)
+    calibrated = IsotonicCalibration().fit_transform(Predictions.from_logits(val.values, soft))
+    np.testing.assert_allclose(
+        calibrated.values, _oracle(val.probs().numpy(), soft.numpy(), val.probs().numpy()), atol=1e-12
+    )
+
+
+def test_a_row_that_every_curve_maps_to_zero_is_left_as_it_was():
+    val = Predictions.from_probs([[0.5, 0.5, 0.0], [0.4, 0.6, 0.0], [0.1, 0.2, 0.7], [0.0, 0.1, 0.9]], [0, 1, 2, 2])
+    other = Predictions.from_probs([[0.2, 0.3, 0.5], [0.05, 0.05, 0.9]], [0, 0])
+    calibrated = IsotonicCalibration().fit(val).transform(other)
+    torch.testing.assert_close(calibrated.values.sum(1), torch.ones(2).double())
+    zero = Predictions.from_probs([[0.05, 0.95]] * 2, [1, 1])
+    never = IsotonicCalibration().fit(zero)
+    never.curve_ = (torch.zeros(1).double(), torch.zeros(1).double())
+    torch.testing.assert_close(never.transform(zero).values, zero.values)
+
+
+def test_smoothing_keeps_the_nll_of_other_data_finite():
+    val = Predictions.from_probs([[0.9, 0.1], [0.2, 0.8]], [0, 1])
+    test = Predictions.from_probs([[0.9, 0.1], [0.2, 0.8]], [1, 0])
+    assert nll(IsotonicCalibration().fit(val).transform(test)) == np.inf
+    smooth = IsotonicCalibration(smoothing=0.02).fit(val).transform(test)
+    assert nll(smooth) == pytest.approx(-np.log(0.01))
+    with pytest.raises(ValueError, match="smoothing must be a share"):
+        IsotonicCalibration(smoothing=2.0).fit(val)
+
+
+@given(
+    arrays(np.float64, st.integers(1, 6), elements=st.floats(0, 1), unique=True),
+    arrays(np.float64, 7, elements=st.floats(0, 1)),
+    st.data(),
+)
+@settings(deadline=None, max_examples=100)
+def test_piecewise_linear_is_numpys_interpolation(thresholds, points, data):
+    thresholds = np.sort(thresholds)
+    values = data.draw(arrays(np.float64, len(thresholds), elements=st.floats(0, 1)))
+    longer = (torch.linspace(0, 1, 9).double(), torch.linspace(0, 1, 9).double())
+    module = PiecewiseLinear((torch.tensor(thresholds), longer[0]), (torch.tensor(values), longer[1]), 0.0)
+    curves = module.curves(torch.tensor(np.stack([points, points], axis=1)))
+    np.testing.assert_allclose(curves[:, 0], np.interp(points, thresholds, values), atol=1e-9)
+    np.testing.assert_allclose(curves[:, 1], points, atol=1e-12)
+
+
+def test_the_nll_of_the_fitting_data_is_finite():
+    val = sampled_predictions(500, 5, 3.0)
+    assert nll(IsotonicCalibration().fit_transform(val)) < nll(val)

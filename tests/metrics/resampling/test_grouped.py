@@ -1,0 +1,153 @@
+import numpy as np
+import pytest
+import torch
+
+from focalcal.metrics.intervals import Replicates, bootstrap
+from focalcal.metrics.permutation import p_values
+from focalcal.metrics.resampling import Resampler, grouped
+from focalcal.metrics.resampling.counts import all_once, bootstrap_counts
+from focalcal.metrics.resampling.grouped import (
+    GROUPED_METRICS,
+    GROUPS,
+    STREAMED_METRICS,
+    GroupedResampler,
+    resampler_of,
+)
+from focalcal.metrics.statistics import SampleStatistics, sample_statistics
+from focalcal.metrics.streamed_intervals import StreamedBootstrap
+from focalcal.predictions import Predictions
+
+# MCE is decided by the emptiest bin, of which a few groups have all samples: its spread is not compared.
+SMOOTH_IN_THE_SUMS = [name for name in GROUPED_METRICS if name != "mce"]
+# AdaECE and smooth ECE are known up to the width of a cell.
+OF_CELLS = {"ada_ece": 2e-3, "smooth_ece": 2e-3}
+
+
+def over_confident(n: int, seed: int = 0, weights: torch.Tensor | None = None, classes: int = 8) -> Predictions:
+    generator = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(n, classes, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(torch.softmax(logits / 1.5, 1), 1, generator=generator)[:, 0]
+    return Predictions.from_logits(logits, labels, weights=weights)
+
+
+EVERY_GROUP = np.ones(GROUPS, dtype=np.bool_)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_all_groups_together_are_the_data(weighted):
+    weights = torch.rand(3000, generator=torch.Generator().manual_seed(1)) if weighted else None
+    preds = over_confident(3000, weights=weights)
+    stats = [sample_statistics(preds)]
+    of_groups = GroupedResampler([preds], GROUPED_METRICS, 15, stats, seed=0).values(all_once(EVERY_GROUP))
+    exact = Resampler([preds], GROUPED_METRICS, 15, stats).values(np.ones((3000, 1), dtype=np.uint8))
+    for name in GROUPED_METRICS:
+        assert of_groups[name][0] == pytest.approx(exact[name][0], abs=OF_CELLS.get(name, 1e-11)), name
+
+
+def test_a_resample_of_groups_is_the_resample_of_their_samples():
+    preds = over_confident(2000)
+    stats = [sample_statistics(preds)]
+    (counts,) = bootstrap_counts(EVERY_GROUP, samples=4, seed=3)
+    group = grouped.deal(2000, GROUPS, torch.Generator().manual_seed(5)).numpy()
+    of_groups = GroupedResampler([preds], GROUPED_METRICS, 15, stats, seed=5).values(counts)
+    exact = Resampler([preds], GROUPED_METRICS, 15, stats).values(counts[group])
+    for name in GROUPED_METRICS:
+        np.testing.assert_allclose(of_groups[name], exact[name], rtol=0, atol=OF_CELLS.get(name, 1e-11), err_msg=name)
+
+
+def test_groups_spread_as_samples_do():
+    preds = over_confident(20_000)
+    stats = [sample_statistics(preds)]
+    of_groups = GroupedResampler([preds], SMOOTH_IN_THE_SUMS, 15, stats, seed=0).of_blocks(
+        bootstrap_counts(EVERY_GROUP, samples=600, seed=0)
+    )
+    exact = Resampler([preds], SMOOTH_IN_THE_SUMS, 15, stats).of_blocks(
+        bootstrap_counts(np.ones(20_000, dtype=np.bool_), samples=600, seed=0)
+    )
+    for name in SMOOTH_IN_THE_SUMS:
+        # Known to 1/√(2·512) from the dealing and 1/√(2·600) from each of the two sets of resamples: 5% in all.
+        assert of_groups[name].std() == pytest.approx(exact[name].std(), rel=0.15), name
+        assert of_groups[name].mean() == pytest.approx(exact[name].mean(), abs=exact[name].std() / 3), name
+
+
+def test_two_models_are_dealt_alike_and_swapped_by_groups():
+    a, b = over_confident(1500, seed=0), over_confident(1500, seed=0)
+    b = b.with_values(b.values + torch.randn(1500, 8, generator=torch.Generator().manual_seed(9)), "logits")
+    stats = [sample_statistics(a), sample_statistics(b)]
+    swap = np.random.default_rng(0).integers(0, 2, GROUPS)
+    group = grouped.deal(1500, GROUPS, torch.Generator().manual_seed(2)).numpy()
+    counts, exact_counts = (
+        np.stack([1 - swaps, swaps], axis=1).reshape(-1, 1).astype(np.uint8) for swaps in (swap, swap[group])
+    )
+    of_groups = GroupedResampler([a, b], GROUPED_METRICS, 15, stats, seed=2).of_both(counts, 1 - counts)
+    exact = Resampler([a, b], GROUPED_METRICS, 15, stats).of_both(exact_counts, 1 - exact_counts)
+    for side in (0, 1):
+        for name in GROUPED_METRICS:
+            expected = pytest.approx(exact[side][name][0], abs=OF_CELLS.get(name, 1e-11))
+            assert of_groups[side][name][0] == expected, name
+
+
+def test_many_samples_are_resampled_in_groups_around_the_exact_estimate():
+    few, many = over_confident(grouped.ONE_BY_ONE, classes=2), over_confident(grouped.ONE_BY_ONE + 1, classes=2)
+    assert type(resampler_of([few], ["ece"], 15, [sample_statistics(few)], seed=0)[0]) is Resampler
+    result = bootstrap(many, ["ece", "ada_ece", "debiased_ece", "nll"], samples=200)
+    stats = sample_statistics(many)
+    exact = Resampler([many], ["ada_ece"], 15, [stats]).values(np.ones((len(many), 1), dtype=np.uint8))
+    assert result.estimates["ada_ece"] == exact["ada_ece"][0]
+    assert np.isnan(result.intervals["debiased_ece"]).all()
+    expected = 1.645 * float(stats.nll.std()) / len(many) ** 0.5
+    low, high = result.intervals["nll"]
+    assert (high - low) / 2 == pytest.approx(expected, rel=0.25)
+
+
+def test_swapping_groups_finds_what_there_is_and_not_more():
+    generator = torch.Generator().manual_seed(4)
+    n = 20_000
+    p = 0.5 + 0.4 * torch.rand(n, generator=generator, dtype=torch.float64)
+    labels = torch.rand(n, generator=generator) < p
+
+    def p_of_pair(shift: float) -> dict[str, float]:
+        a, b = (
+            Predictions.from_probs((p + s + 0.05 * torch.randn(n, generator=generator)).clamp(0.01, 0.99), labels)
+            for s in (0.0, shift)
+        )
+        return p_values(a, b, ["nll", "ece"], 99, 0, 15, (sample_statistics(a), sample_statistics(b)))
+
+    assert p_of_pair(0.05) == {"nll": 1 / 100, "ece": 1 / 100}
+    alike = np.array([list(p_of_pair(0.0).values()) for _ in range(12)])
+    # Of 12 uniform numbers more than 5 are below 0.2 in 2% of cases; the seed is fixed.
+    assert ((alike <= 0.2).sum(axis=0) <= 5).all()
+    assert ((alike >= 0.5).sum(axis=0) >= 2).all()
+
+
+def in_blocks(stats: SampleStatistics, rows: int) -> list[SampleStatistics]:
+    fields = vars(stats)
+    return [
+        SampleStatistics(**{k: None if v is None else v[start : start + rows] for k, v in fields.items()})
+        for start in range(0, len(stats), rows)
+    ]
+
+
+def test_streamed_data_give_the_intervals_of_data_at_hand():
+    preds = over_confident(30_000)
+    stats = sample_statistics(preds)
+    streamed = StreamedBootstrap(bins=15, seed=0)
+    for block in in_blocks(stats, 7000):
+        streamed.add(block)
+    found: Replicates = streamed.replicates(500)
+    at_hand = bootstrap(preds, STREAMED_METRICS, samples=500, statistics=stats)
+    for name in set(STREAMED_METRICS) - {"mce"}:
+        low, high = at_hand.intervals[name]
+        assert found.estimates[name] == pytest.approx(at_hand.estimates[name], abs=OF_CELLS.get(name, 1e-11)), name
+        assert found.interval(name, "basic", 0.9) == pytest.approx((low, high), abs=0.25 * (high - low)), name
+
+
+def test_streams_are_seeded():
+    stats = sample_statistics(over_confident(1000))
+
+    def interval(seed):
+        streamed = StreamedBootstrap(seed=seed)
+        streamed.add(stats)
+        return streamed.replicates(50).interval("nll", "basic", 0.9)
+
+    assert interval(1) == interval(1) != interval(2)
