@@ -4,9 +4,9 @@ import sys
 from dataclasses import dataclass
 
 import pytest
-from oracles.known_truth import predictions
 
 from focalcal.cli import main
+from oracles.known_truth import predictions
 
 
 @dataclass(frozen=True)

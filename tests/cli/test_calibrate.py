@@ -4,13 +4,13 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from oracles.known_truth import predictions
-from oracles.real_files import REAL_FILES, real_predictions
 
 from focalcal.calibrators import METHODS, TemperatureScaling, build_calibrator, load_calibrator
 from focalcal.cli.calibration import COMPARED
 from focalcal.metrics import evaluate
 from focalcal.predictions import Predictions
+from oracles.known_truth import predictions
+from oracles.real_files import REAL_FILES, real_predictions
 
 ENDINGS = ("safetensors", "npz", "parquet", "csv")
 

@@ -1,12 +1,13 @@
 import json
+from importlib import import_module
 
 import numpy as np
 import pytest
 import torch
-from oracles.known_truth import logits_and_labels, predictions
-from oracles.real_files import REAL_FILES, real_predictions
 
 from focalcal.predictions import Predictions
+from oracles.known_truth import logits_and_labels, predictions
+from oracles.real_files import REAL_FILES, real_predictions
 
 
 @pytest.fixture
@@ -195,10 +196,11 @@ class TestLabels:
         assert severities(found)["no_better_than_chance"] == "warning"
 
     def test_most_common_class(self, examined):
-        logits, labels = logits_and_labels(1000, 2, seed=3)
-        labels[100:] = 0
-        found = examined(Predictions.from_logits(logits - torch.tensor([0.5, 0.0]), labels))
-        assert set(severities(found)) & {"no_better_than_the_most_common_class", "no_better_than_chance"}
+        logits, labels = logits_and_labels(1000, 2)
+        labels[300:] = 0
+        logits[300:700, 0] = logits[300:700, 1] + 1  # right in these, as often as not in the others
+        found = examined(Predictions.from_logits(logits, labels))
+        assert severities(found)["no_better_than_the_most_common_class"] == "warning"
 
     def test_one_class_predicted(self, examined):
         logits, labels = logits_and_labels(100)
@@ -248,7 +250,6 @@ class TestFit:
     def test_too_few_samples(self, examined):
         found = examined(predictions(40))
         assert found["too_few_samples"]["severity"] == "warning"
-        assert "too_few_samples" not in examined(predictions(40), "--bins", 1) or len(found) > 0
 
     def test_more_samples_are_enough(self, examined):
         assert "too_few_samples" not in examined(predictions(20_000))
@@ -333,12 +334,7 @@ def test_problems_come_first_for_people(focalcal, tmp_path):
 
 
 def test_very_large_file_is_examined_in_part(focalcal, tmp_path, monkeypatch):
-    import sys
-
-    from focalcal.metrics import evaluate
-
-    assert callable(evaluate)
-    monkeypatch.setattr(sys.modules["focalcal.metrics.evaluate"], "READ_WHOLE_VALUES", 700_000)
+    monkeypatch.setattr(import_module("focalcal.metrics.evaluate"), "READ_WHOLE_VALUES", 700_000)
     predictions(200_000, 5).save(tmp_path / "large.npz")
     content = json.loads(focalcal("doctor", tmp_path / "large.npz", "--json").out)
     assert content["samples_in_file"] == 200_000

@@ -1,17 +1,16 @@
 import json
 import math
 import shutil
-import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
-import torch
-from oracles.known_truth import logits_and_labels, predictions
-from oracles.real_files import REAL_FILES, real_predictions
 
 from focalcal.cli.readings import READINGS, written
 from focalcal.metrics import METRIC_TITLES, compare, ece, evaluate, mce
 from focalcal.predictions import Predictions
+from oracles.known_truth import logits_and_labels, predictions
+from oracles.real_files import REAL_FILES, real_predictions
 
 CORRUPT = {
     "safetensors": b"\x10\x00\x00\x00\x00\x00\x00\x00not a json header",
@@ -138,6 +137,11 @@ class TestBounds:
         ran = focalcal("evaluate", path, "--bootstrap", 0, "--min-confident-accuracy", 0)
         assert ran.code == 1
         assert "confident_accuracy is undefined" in ran.err
+
+    def test_metric_that_cannot_be_had(self, refused, tmp_path):
+        path = tmp_path / "three.npz"
+        predictions(100, classes=3).save(path)
+        assert "leave out --min-top-5-accuracy 0.9" in refused("evaluate", path, "--min-top-5-accuracy", 0.9)
 
     @pytest.mark.parametrize("limit", ["2", "nan", "-0.1", "inf"])
     def test_fractions_only(self, refused, over_confident, limit):
@@ -293,7 +297,7 @@ def test_metric_names_may_have_dashes_and_blanks(focalcal, over_confident):
 
 def test_file_in_blocks_says_what_is_left_out(focalcal, over_confident, monkeypatch):
     whole = json.loads(focalcal("evaluate", over_confident, "--json", "--convention", "netcal").out)
-    monkeypatch.setattr(sys.modules["focalcal.metrics.evaluate"], "READ_WHOLE_BYTES", 0)
+    monkeypatch.setattr(import_module("focalcal.metrics.evaluate"), "READ_WHOLE_BYTES", 0)
     blocks = json.loads(focalcal("evaluate", over_confident, "--json", "--convention", "netcal").out)
     assert "nll_refinement" not in blocks["values"]
     assert blocks["values"] == pytest.approx({name: whole["values"][name] for name in blocks["values"]}, rel=1e-9)
@@ -314,7 +318,7 @@ def test_real_networks_are_over_confident(focalcal, tmp_path, name):
     preds = real_predictions(name)
     preds.save(path)
     ran = focalcal("evaluate", path, "--bootstrap", 0, "--max-ece", 0.02)
-    gap = float(torch.tensor(evaluate(preds, ["signed_gap"], bootstrap=0).values["signed_gap"]))
+    gap = evaluate(preds, ["signed_gap"], bootstrap=0).values["signed_gap"]
     assert ran.code == 1
     assert f"Over-confident by {100 * gap:.1f} points" in ran.out
     assert "the model is miscalibrated" in ran.out

@@ -50,11 +50,11 @@ def test_wrong_usage_is_one_sentence(refused, arguments, said):
     assert said in refused(*arguments)
 
 
-def test_interruption(focalcal, monkeypatch):
+def test_interruption(focalcal, monkeypatch, over_confident):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("focalcal.predictions.open_predictions", interrupted)
-    ran = focalcal("evaluate", "a.npz")
+    ran = focalcal("evaluate", over_confident)
     assert ran.code == 130
-    assert ran.out == ""
+    assert (ran.out, ran.err) == ("", "focalcal: interrupted.\n")

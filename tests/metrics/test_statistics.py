@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from focalcal.metrics import statistics as module
-from focalcal.metrics.statistics import SampleStatistics, block_statistics, sample_statistics
+from focalcal.metrics.statistics import StatisticsStore, block_statistics, sample_statistics
 from focalcal.predictions import Predictions
 from oracles import metrics as oracle
 
@@ -119,9 +119,12 @@ def test_equal_outputs_are_ranked_by_class():
     assert sample_statistics(preds).rank.tolist() == [3, 0, 1, 2, 4]
 
 
-def test_concatenate_joins_weights_or_none():
+def test_a_store_joins_weights_or_none():
     for weights in (None, [1.0, 2.0, 3.0]):
         preds = Predictions.from_logits([[1.0, 0.0]] * 3, [0, 1, 0], weights=weights)
-        joined = SampleStatistics.concatenate([sample_statistics(block) for block in preds.blocks(2)])
+        store = StatisticsStore(5)
+        for block in preds.blocks(2):
+            store.add(sample_statistics(block))
+        joined = store.joined()
         assert len(joined) == 3
         assert (joined.weight is None) if weights is None else joined.weight.tolist() == weights

@@ -1,23 +1,28 @@
-"""Temperature and γ of focal temperature scaling, by NLL: L-BFGS with exact gradients from a few starts."""
+"""Temperature and γ of focal temperature scaling, by NLL: Newton's method in two dimensions from a few starts."""
 
 import math
 
 import numpy as np
+import numpy.typing as npt
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 from focalcal.calibrators.focal_inverse import accurate_nll, inverse_logits, smallest_nll
 from focalcal.metrics.temperature_search import logits_of
 from focalcal.predictions import Predictions
 
+Array = npt.NDArray[np.float64]
+
 GAMMA_RANGE = (-0.5, 5.0)
-_TEMPERATURE_RANGE = (1e-4, 1e4)
+# Bounds of (log β, γ), with T between 1e-4 and 1e4.
+_LOW = np.array([math.log(1e-4), GAMMA_RANGE[0]])
+_HIGH = np.array([math.log(1e4), GAMMA_RANGE[1]])
 # The loss is not convex in γ: each start finds the optimum near it.
 _STARTS = (-0.3, 0.0, 1.0, 3.0)
 # The starts are tried on about this many rows, and the best is finished on all.
 _SAMPLE_ROWS = 2048
-_BLOCK_NUMBERS = 2**17
+_BLOCK_NUMBERS = 2**16
+_MOST_STEPS = 50
 
 
 def fit_temperature_and_gamma(preds: Predictions, inverse_temperature: float) -> tuple[float, float]:
@@ -32,36 +37,58 @@ def fit_temperature_and_gamma(preds: Predictions, inverse_temperature: float) ->
     """
     if preds.weights is not None:
         preds = preds.select(preds.weights > 0)
-    u = math.log(inverse_temperature)
+    plain = np.array([math.log(inverse_temperature), 0.0])
     sample = preds.select(torch.arange(0, len(preds), max(1, len(preds) // _SAMPLE_ROWS)))
-    _, best_u, best_gamma = min(_minimise(sample, u, gamma, slope=1e-5) for gamma in _STARTS)
-    best = _minimise(preds, best_u, best_gamma, slope=1e-10)
-    plain = loss_and_gradient(preds, u, 0.0)[0]
-    return (math.exp(-best[1]), best[2]) if best[0] < plain else (1.0 / inverse_temperature, 0.0)
+    tried = [_minimise(sample, np.array([plain[0], gamma]), tolerance=0.01) for gamma in _STARTS]
+    loss, best = _minimise(preds, min(tried, key=lambda found: found[0])[1], tolerance=1e-5)
+    best = best if loss < loss_and_gradient(preds, plain)[0] else plain
+    return math.exp(-best[0]), float(best[1])
 
 
-def _minimise(preds: Predictions, u: float, gamma: float, slope: float) -> tuple[float, float, float]:
-    """The least loss near a start, and log β and γ there; the gradient is then below ``slope``."""
+def _minimise(preds: Predictions, start: Array, tolerance: float) -> tuple[float, Array]:
+    """The least loss near a start (log β, γ), and where it is.
 
-    def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = loss_and_gradient(preds, float(parameters[0]), float(parameters[1]))
-        return value, np.array(gradient)
+    Newton's method within the bounds. T and γ make up for each other, so the loss is a long flat valley, in which
+    methods that learn the curvature from their own steps stop too early.
+    """
+    point, (loss, gradient) = start, loss_and_gradient(preds, start)
+    for _ in range(_MOST_STEPS):
+        step = _newton_step(preds, point, gradient)
+        if np.abs(step).max() < tolerance:
+            break
+        for share in 0.25 ** np.arange(8):
+            trial = np.clip(point + share * step, _LOW, _HIGH)
+            trial_loss, trial_gradient = loss_and_gradient(preds, trial)
+            if trial_loss < loss:
+                break
+        else:
+            break
+        point, loss, gradient = trial, trial_loss, trial_gradient
+    return loss, point
 
-    bounds = [(-math.log(_TEMPERATURE_RANGE[1]), -math.log(_TEMPERATURE_RANGE[0])), GAMMA_RANGE]
-    # T and γ make up for each other, so the valley is flat along its length: only the gradient tells when to stop.
-    options = {"ftol": 0.0, "gtol": slope, "maxiter": 200}
-    result = minimize(loss, np.array([u, gamma]), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return float(result.fun), float(result.x[0]), float(result.x[1])
+
+def _newton_step(preds: Predictions, point: Array, gradient: Array) -> Array:
+    """A step downhill from ``point`` that stays within the bounds, at most 1 long in each coordinate."""
+    # Differences towards the middle, so that they never leave the bounds.
+    width = np.where(point > (_LOW + _HIGH) / 2, -1e-5, 1e-5)
+    rows = [(loss_and_gradient(preds, point + np.eye(2)[i] * width[i])[1] - gradient) / width[i] for i in (0, 1)]
+    free = ~((point <= _LOW) & (gradient > 0) | (point >= _HIGH) & (gradient < 0))
+    values, vectors = np.linalg.eigh((np.array(rows) + np.array(rows).T)[np.ix_(free, free)] / 2)
+    step = np.zeros(2)
+    # With the absolute curvature the direction is downhill also where the loss is not convex.
+    step[free] = -vectors @ (vectors.T @ gradient[free] / np.maximum(np.abs(values), 1e-9))
+    target: Array = np.clip(point + step / max(1.0, np.abs(step).max()), _LOW, _HIGH)
+    return target - point
 
 
-def loss_and_gradient(preds: Predictions, u: float, gamma: float) -> tuple[float, tuple[float, float]]:
-    """Mean NLL at β = exp(u) and γ, and its derivatives in u and γ, in float64."""
+def loss_and_gradient(preds: Predictions, point: Array) -> tuple[float, Array]:
+    """Mean NLL at (log β, γ), and its derivatives in both, in float64."""
     total = torch.zeros(3, dtype=torch.float64)
     for block in preds.blocks(max(1, _BLOCK_NUMBERS // preds.num_classes)):
-        terms = _block_terms(block, math.exp(u), gamma)
+        terms = _block_terms(block, math.exp(point[0]), float(point[1]))
         total += terms.sum(1) if block.weights is None else terms @ block.weights
-    nll, in_u, in_gamma = (total / (len(preds) if preds.weights is None else preds.weights.sum())).tolist()
-    return nll, (in_u, in_gamma)
+    mean = total / (len(preds) if preds.weights is None else preds.weights.sum())
+    return float(mean[0]), mean[1:].numpy()
 
 
 def _block_terms(block: Predictions, beta: float, gamma: float) -> Tensor:

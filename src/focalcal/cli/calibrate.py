@@ -9,7 +9,7 @@ import typer
 
 from focalcal.cli.output import print_json, say
 from focalcal.cli.packed_options import option, packed
-from focalcal.cli.sources import READ_OPTIONS
+from focalcal.cli.sources import READ_OPTIONS, check_exist
 
 _PANEL = "Options of methods"
 
@@ -70,6 +70,7 @@ def calibrate(
       focalcal calibrate runs/a --method focal-temperature --json
       focalcal calibrate test.npz --method focal-inverse --gamma 3
     """
+    check_exist(*files, calibrator)
     from focalcal.cli.calibration import Request, calibrated
 
     request = Request(tuple(files), method, options, calibrator, out, save_calibrator, bins, allow_test)

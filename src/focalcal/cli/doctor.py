@@ -10,7 +10,7 @@ import typer
 
 from focalcal.cli.output import print_json, progress, results
 from focalcal.cli.packed_options import packed
-from focalcal.cli.sources import READ_OPTIONS, opened, shown_names
+from focalcal.cli.sources import READ_OPTIONS, check_exist, opened, shown_names
 
 if TYPE_CHECKING:
     from focalcal.cli.examination.finding import Examined, Finding
@@ -46,6 +46,7 @@ def doctor(
       focalcal doctor test.npz --val val.npz
       focalcal doctor scores.csv --probs-key score --labels-key truth --json
     """
+    check_exist(file, val, reading.get("labels"))
     with progress(f"examining {file.name}"):
         test = _examined(file, "test", reading, bins)
         findings = [*_findings(test), *(() if val is None else _findings_about_both(test, file, val))]

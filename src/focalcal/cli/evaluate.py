@@ -10,7 +10,7 @@ import typer
 from focalcal.cli.gates import GATE_OPTIONS, chosen_gates
 from focalcal.cli.output import print_json, say
 from focalcal.cli.packed_options import packed
-from focalcal.cli.sources import READ_OPTIONS
+from focalcal.cli.sources import READ_OPTIONS, check_exist
 
 
 @packed("gates", GATE_OPTIONS)
@@ -51,6 +51,7 @@ def evaluate(
       focalcal evaluate test.npz --json --metrics ece,nll --bootstrap 0
       focalcal evaluate scores.csv --probs-key score --labels-key truth
     """
+    check_exist(predictions, compare, reading.get("labels"))
     bounds = chosen_gates(gates)
     from focalcal.cli.measured import Request, measure
 

@@ -8,6 +8,7 @@ from focalcal.cli.output import say
 
 # Newer versions of typer have a click of their own; the base of BadParameter is the usage error of either.
 _UsageError: type[BaseException] = typer.BadParameter.__bases__[0]
+_INTERRUPTED = 130
 _BAD_INPUT = (ValueError, TypeError, OSError, ArithmeticError, MemoryError)
 
 # The library speaks of keyword arguments, a user of the command has options.
@@ -25,9 +26,10 @@ def run(app: typer.Typer) -> int:
     except _BAD_INPUT as error:
         say(sentence(error))
         return 2
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
+        code = _INTERRUPTED
+    if code == _INTERRUPTED:
         say("interrupted.")
-        return 130
     return code if isinstance(code, int) else 0
 
 

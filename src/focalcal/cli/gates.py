@@ -82,7 +82,7 @@ def chosen_gates(options: Mapping[str, float]) -> list[Gate]:
 
     Example:
         >>> chosen_gates({"max_ece": 0.02, "min_accuracy": 0.9})
-        [Gate(metric='ece', side='max', limit=0.02), Gate(metric='accuracy', side='min', limit=0.9)]
+        [Gate(metric='accuracy', side='min', limit=0.9), Gate(metric='ece', side='max', limit=0.02)]
     """
     sides: Sequence[Side] = ("max", "min")
     return [

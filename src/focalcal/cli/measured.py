@@ -107,6 +107,7 @@ def measure(
     with progress(f"evaluating {path.name}"):
         names = _with_gated(request.metrics, gates)
         evaluation = evaluate(file, names, request.bins, request.bootstrap, request.level, request.seed)
+        _check_gates(gates, evaluation)
         convention = None if request.convention == "focalcal" else by_convention(file, request.bins, request.convention)
     comparison = None
     if other is not None and rival is not None:
@@ -138,6 +139,13 @@ def _added(a: Any, b: Any) -> Any:
 def _with_gated(metrics: tuple[str, ...] | None, gates: list[Gate]) -> list[str] | None:
     """What was asked for, and what a bound is about."""
     return None if metrics is None else list(dict.fromkeys([*metrics, *(gate.metric for gate in gates)]))
+
+
+def _check_gates(gates: list[Gate], evaluation: Evaluation) -> None:
+    """Refuse a bound on what such data does not give: top-5 of three classes, or what a file in blocks leaves out."""
+    for gate in gates:
+        if gate.metric not in evaluation.values:
+            raise ValueError(f"{gate.metric} cannot be had from these predictions, so leave out {gate.option}.")
 
 
 def _compared(file: PredictionsFile, rival: PredictionsFile, names: tuple[str, str], request: Request) -> Comparison:

@@ -28,6 +28,13 @@ READ_OPTIONS = [
 ]
 
 
+def check_exist(*paths: Path | None) -> None:
+    """Refuse what is not there: as the library does, but before it has been imported, which takes seconds."""
+    for path in paths:
+        if path is not None and not path.exists():
+            raise FileNotFoundError(f"There is no file {path}.")
+
+
 def predictions_file(path: Path, split: str = "test") -> Path:
     """The file itself, or the predictions of a split in a run directory."""
     if not path.is_dir():

@@ -10,7 +10,7 @@ from focalcal.metrics.binning import check_bins
 from focalcal.metrics.confidence_sketch import KEPT_SAMPLES, ConfidenceSketch
 from focalcal.metrics.evaluation import METRIC_TITLES, Evaluation
 from focalcal.metrics.running_sums import RunningSums
-from focalcal.metrics.statistics import SampleStatistics, block_statistics
+from focalcal.metrics.statistics import SampleStatistics, StatisticsStore, block_statistics
 from focalcal.predictions import Kind, Predictions
 from focalcal.predictions.container import from_rows
 from focalcal.predictions.rows import checked_rows
@@ -102,11 +102,11 @@ class Accumulator:
 
     def add_with_statistics(self, preds: Predictions) -> SampleStatistics:
         """As `add`, for at least one sample; gives their statistics."""
-        parts = []
+        store = StatisticsStore(len(preds))
         for stats, probs in block_statistics(preds):
             self._sums.add_classes(stats, probs)
-            parts.append(stats)
-        joined = SampleStatistics.concatenate(parts)
+            store.add(stats)
+        joined = store.joined()
         self._sums.add(joined)
         self._sketch.add(joined)
         return joined

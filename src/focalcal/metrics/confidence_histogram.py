@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from focalcal.metrics.binning import sum_by_index
 from focalcal.metrics.confidence_cells import CELLS, cell_index, cell_limits
 from focalcal.metrics.equal_mass_range import Pieces
 from focalcal.metrics.statistics import ConfidenceSamples
@@ -28,11 +27,10 @@ class ConfidenceHistogram:
         weight = torch.ones_like(samples.confidence) if samples.weight is None else samples.weight
         whole = weight == 1
         for row, chosen in enumerate((whole, whole & samples.correct)):
-            self.counts[row] += sum_by_index(cell[chosen], CELLS)
-        if not whole.all():
-            for row, chosen in enumerate((~whole, ~whole & samples.correct)):
-                self.sums[row] += sum_by_index(cell[chosen], CELLS, weight[chosen])
-        self.sums[2] += sum_by_index(cell, CELLS, weight * samples.confidence)
+            self.counts[row].index_add_(0, cell[chosen], torch.ones_like(cell[chosen]))
+        for row, chosen in enumerate((~whole, ~whole & samples.correct)):
+            self.sums[row].index_add_(0, cell[chosen], weight[chosen])
+        self.sums[2].index_add_(0, cell, weight * samples.confidence)
 
     @property
     def mass(self) -> Tensor:

@@ -18,7 +18,7 @@ from focalcal.metrics.resampling import Resampler
 from focalcal.metrics.resampling.counts import bootstrap_counts, with_weight
 from focalcal.metrics.running_sums import RunningSums
 from focalcal.metrics.smooth import smooth_ece_from_statistics
-from focalcal.metrics.statistics import SampleStatistics, block_statistics, rows_of_block
+from focalcal.metrics.statistics import SampleStatistics, StatisticsStore, block_statistics, rows_of_block
 from focalcal.predictions import Predictions, PredictionsFile, open_predictions
 
 Source = Predictions | PredictionsFile | str | os.PathLike[str]
@@ -26,7 +26,7 @@ Source = Predictions | PredictionsFile | str | os.PathLike[str]
 # A file of at most so many bytes, and so many outputs, is read whole; a larger one is read in blocks.
 READ_WHOLE_BYTES, READ_WHOLE_VALUES = 2**28, 2**26
 # How large a block of resamples of such a file may be.
-_BYTES_OF_COUNTS = 2**24
+_BYTES_OF_COUNTS = 2**23
 
 _PARTS_OF_LOSSES = ("nll_calibration", "nll_refinement", "brier_calibration", "brier_refinement")
 _FROM_BLOCKS = (
@@ -119,12 +119,12 @@ class _Request:
 
     def of_predictions(self, preds: Predictions) -> Evaluation:
         sums = RunningSums(preds.num_classes, self.bins)
-        parts = []
+        store = StatisticsStore(len(preds))
         for stats, probs in block_statistics(preds):
             if "classwise_ece" in self.names:
                 sums.add_classes(stats, probs)
-            parts.append(stats)
-        stats = SampleStatistics.concatenate(parts)
+            store.add(stats)
+        stats = store.joined()
         sums.add(stats)
         values, bounds = sums.values(), {}
         if "ada_ece" in self.names:
@@ -139,18 +139,18 @@ class _Request:
         return self._with_intervals(evaluation, preds, stats)
 
     def of_file(self, file: PredictionsFile) -> Evaluation:
-        total, parts = Accumulator(file.num_classes, self.bins), []
+        total = Accumulator(file.num_classes, self.bins)
+        store = StatisticsStore(min(file.num_samples, KEPT_SAMPLES))
         for block in file.blocks(rows_of_block(file.num_classes)):
             stats = total.add_with_statistics(block)
             if total.samples <= KEPT_SAMPLES:
-                parts.append(stats)
+                store.add(stats)
         evaluation = replace(total.compute(), notes=())
         if self.by_name:
             self._check_given(evaluation)
         if total.samples > KEPT_SAMPLES:
             return self._chosen(replace(evaluation, notes=(_FROM_HISTOGRAM,)))
-        stats = SampleStatistics.concatenate(parts)
-        return self._with_intervals(replace(evaluation, notes=(_FROM_BLOCKS,)), None, stats)
+        return self._with_intervals(replace(evaluation, notes=(_FROM_BLOCKS,)), None, store.joined())
 
     def _with_intervals(self, evaluation: Evaluation, preds: Predictions | None, stats: SampleStatistics) -> Evaluation:
         """The evaluation with intervals of all metrics that can have one; without outputs, classwise_ece has none."""

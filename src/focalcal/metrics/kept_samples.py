@@ -38,26 +38,31 @@ class KeptSamples:
     """
 
     def __init__(self, codes: Tensor | None = None, weights: Tensor | None = None) -> None:
-        self._codes = [torch.zeros(0, dtype=torch.int64) if codes is None else codes]
-        self._weights = [torch.zeros(0, dtype=torch.float64) if weights is None else weights]
+        self._codes = torch.zeros(0, dtype=torch.int64) if codes is None else codes
+        self._weights = torch.zeros(0, dtype=torch.float64) if weights is None else weights
+        self._length = len(self._codes)
 
     def __len__(self) -> int:
-        return sum(map(len, self._codes))
+        return self._length
 
     def add(self, samples: ConfidenceSamples) -> None:
         """Append samples; those of weight 0 are left out."""
-        codes = encode(samples.confidence, samples.correct)
-        if samples.weight is None:
-            self._codes.append(codes)
-            self._weights.append(torch.ones_like(samples.confidence))
-        else:
-            self._codes.append(codes[samples.weight > 0])
-            self._weights.append(samples.weight[samples.weight > 0])
+        codes, weights = encode(samples.confidence, samples.correct), samples.weight
+        if weights is None:
+            weights = torch.ones_like(samples.confidence)
+        used = weights > 0
+        codes, weights = codes[used], weights[used]
+        length = self._length + len(codes)
+        if length > len(self._codes):
+            # Room for as many again: many small batches then cost no more than one large one.
+            self._codes, self._weights = (torch.cat([part, part.new_empty(length)]) for part in self.joined())
+        self._codes[self._length : length] = codes
+        self._weights[self._length : length] = weights
+        self._length = length
 
     def joined(self) -> tuple[Tensor, Tensor]:
         """Codes and weights of everything, in order of arrival."""
-        self._codes, self._weights = [torch.cat(self._codes)], [torch.cat(self._weights)]
-        return self._codes[0], self._weights[0]
+        return self._codes[: self._length], self._weights[: self._length]
 
     def samples(self) -> ConfidenceSamples:
         """The samples themselves; without weights if all of those are 1."""

@@ -46,21 +46,23 @@ class OrderedCells:
         terms = torch.stack([weight, weight * samples.correct, weight * samples.confidence])
         at = torch.searchsorted(self._edges, samples.confidence)
         cell = at * 2 + (self._edges[at] == samples.confidence)
-        new = torch.stack([sum_by_index(cell, self._sums.shape[1], term) for term in terms])
-        self._log(cell, terms, new)
-        self._sums += new
+        before = self._sums[:2, cell]
+        self._sums.index_add_(1, cell, terms)
+        self._log(cell, terms[:2], before)
 
-    def _log(self, cell: Tensor, terms: Tensor, new: Tensor) -> None:
-        limit = self._share * float(self._sums[0].sum() + new[0].sum())
-        heavy = self._sums[0] + new[0] > limit
-        heavy[::2] = False
+    def _log(self, cell: Tensor, terms: Tensor, before: Tensor) -> None:
+        """Write down samples of heavy cells; ``before`` is the mass and correct mass of each one's cell without them."""
+        limit = self._share * float(self._sums[0].sum())
+        kept = (cell % 2 == 1) & ((self._sums[0, cell] > limit) | self._logged[cell])
         # A cell that was too light to be logged begins with one run of what it held.
-        begun = torch.nonzero(heavy & ~self._logged & (self._sums[0] > 0))[:, 0]
-        self._runs.append(torch.cat([begun.double()[None], self._sums[:2, begun]]))
-        self._logged |= heavy
-        kept = self._logged[cell]
-        self._runs.append(_joined(torch.cat([cell.double()[None], terms[:2]])[:, kept], limit))
-        if sum(runs.shape[1] for runs in self._runs) > 2 / self._share:
+        first_time = kept & ~self._logged[cell] & (before[0] > 0)
+        begun, place = torch.unique(cell[first_time], return_inverse=True)
+        held = torch.zeros(2, len(begun), dtype=torch.float64)
+        held[:, place] = before[:, first_time]
+        self._logged[cell[kept]] = True
+        self._runs.append(torch.cat([begun.double()[None], held]))
+        self._runs.append(_joined(torch.cat([cell.double()[None], terms])[:, kept], limit))
+        if sum(runs.shape[1] for runs in self._runs) > 1.5 / self._share:
             self._runs = [_joined(torch.cat(self._runs, dim=1), limit)]
 
     def pieces(self) -> Pieces:

@@ -4,7 +4,7 @@ One pass over the outputs, in blocks that stay in the cache, gives all of it, an
 over these numbers.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -61,13 +61,34 @@ class SampleStatistics(ConfidenceSamples):
     entropy: Tensor
     rank: Tensor
 
-    @classmethod
-    def concatenate(cls, parts: Iterable["SampleStatistics"]) -> "SampleStatistics":
-        """Join the statistics of consecutive blocks, all of them weighted or none."""
-        parts = list(parts)
-        columns = ([getattr(part, field.name) for part in parts] for field in fields(cls))
-        joined: list[Any] = [None if column[0] is None else torch.cat(column) for column in columns]
-        return cls(*joined)
+
+class StatisticsStore:
+    """Joins the statistics of consecutive blocks, all of them weighted or none, in memory taken once for all.
+
+    (A list of small tensors between large ones that come and go would leave the memory in pieces of no use.)
+
+    Args:
+        capacity: how many samples there are at most.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._length = 0
+        self._columns: dict[str, Tensor] = {}
+
+    def add(self, stats: SampleStatistics) -> None:
+        """Append a block."""
+        part = slice(self._length, self._length + len(stats))
+        for field in fields(stats):
+            column: Tensor | None = getattr(stats, field.name)
+            if column is not None:
+                self._columns.setdefault(field.name, column.new_empty(self._capacity))[part] = column
+        self._length += len(stats)
+
+    def joined(self) -> SampleStatistics:
+        """The statistics of everything added."""
+        columns: dict[str, Any] = {name: column[: self._length] for name, column in self._columns.items()}
+        return SampleStatistics(**({"weight": None} | columns))
 
 
 def sample_statistics(preds: Predictions) -> SampleStatistics:
@@ -82,7 +103,10 @@ def sample_statistics(preds: Predictions) -> SampleStatistics:
         >>> stats.confidence.tolist(), stats.correct.tolist(), stats.rank.tolist()
         ([0.75, 0.5], [True, False], [0, 1])
     """
-    return SampleStatistics.concatenate(stats for stats, _ in block_statistics(preds))
+    store = StatisticsStore(len(preds))
+    for stats, _ in block_statistics(preds):
+        store.add(stats)
+    return store.joined()
 
 
 def block_statistics(preds: Predictions) -> Iterator[tuple[SampleStatistics, Tensor]]:

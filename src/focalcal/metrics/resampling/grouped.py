@@ -24,8 +24,8 @@ from focalcal.metrics.resampling.scalars import (
     absolute_gap_of_sums,
     chunks_of,
     metrics_of_sums,
-    rows_of_sums,
     rows_of_sums_width,
+    sums_by_group,
 )
 from focalcal.metrics.resampling.smooth import spread_on_grid
 from focalcal.metrics.smooth import smooth_ece_of_grids
@@ -75,7 +75,7 @@ class GroupedReplicates:
             self._add(chunk, groups)
 
     def _add(self, s: SampleStatistics, group: Tensor) -> None:
-        self._sums.index_add_(0, group, rows_of_sums(s, self._bins))
+        self._sums += sums_by_group(s, self._bins, group, len(self._sums))
         mass = torch.ones_like(s.confidence) if s.weight is None else s.weight
         place = group * _CELLS + (cell_index(s.confidence) >> _JOINED_BITS)
         self._cells[0].index_add_(0, place, mass)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from focalcal.metrics.binning import BinSums, bin_index
+from focalcal.metrics.binning import BinSums, bin_index, sum_by_index
 from focalcal.metrics.resampling.counts import Counts, counted_sums, rows_in_chunk
 from focalcal.metrics.statistics import SampleStatistics
 
@@ -61,13 +61,33 @@ _COLUMNS = (
 
 def rows_of_sums(statistics: SampleStatistics, bins: int) -> Tensor:
     """(N, C) float64: what each sample adds to the sums, times its weight; `metrics_of_sums` reads them."""
+    scalars, binned = terms_of_sums(statistics)
+    rows = torch.zeros(len(statistics), rows_of_sums_width(bins), dtype=torch.float64)
+    torch.stack(scalars, dim=1, out=rows[:, : len(scalars)])
+    place = bin_index(statistics.confidence, bins)[:, None] + len(scalars)
+    for number, term in enumerate(binned):
+        rows.scatter_(1, place + number * bins, term[:, None])
+    return rows
+
+
+def sums_by_group(statistics: SampleStatistics, bins: int, group: Tensor, groups: int) -> Tensor:
+    """(groups, C) float64: the sums of `rows_of_sums` over the samples of each group (N,), without those rows."""
+    scalars, binned = terms_of_sums(statistics)
+    place = group * bins + bin_index(statistics.confidence, bins)
+    columns = [sum_by_index(group, groups, term)[:, None] for term in scalars]
+    columns += [sum_by_index(place, groups * bins, term).view(groups, bins) for term in binned]
+    return torch.cat(columns, dim=1)
+
+
+def terms_of_sums(statistics: SampleStatistics) -> tuple[list[Tensor], list[Tensor]]:
+    """What each sample adds, times its weight, (N,) float64 each: to the sums over all, and to those of its bin."""
     s = statistics
-    right = s.correct.double()
-    wrong = 1 - right
-    confident = (s.confidence >= CONFIDENT).double()
+    weight = torch.ones_like(s.confidence) if s.weight is None else s.weight
+    right, wrong = weight * s.correct, weight * ~s.correct
+    confident = s.confidence >= CONFIDENT
     # 0 counts of an infinite loss would be NaN: losses that are infinite are counted in a column of their own.
     infinite = s.nll.isinf()
-    scalars = (
+    scalars = [
         right,
         wrong,
         right * s.confidence,
@@ -76,17 +96,12 @@ def rows_of_sums(statistics: SampleStatistics, bins: int) -> Tensor:
         wrong * s.entropy,
         right * confident,
         wrong * confident,
-        (s.rank < TOP_K).double(),
-        s.nll.masked_fill(infinite, 0),
-        infinite.double(),
-        s.brier,
-    )
-    rows = torch.zeros(len(s), len(scalars) + 3 * bins, dtype=torch.float64)
-    torch.stack(scalars, dim=1, out=rows[:, : len(scalars)])
-    place = bin_index(s.confidence, bins)[:, None] + len(scalars)
-    for number, values in enumerate((torch.ones_like(right), s.confidence, right)):
-        rows.scatter_(1, place + number * bins, values[:, None])
-    return rows if s.weight is None else rows.mul_(s.weight[:, None])
+        weight * (s.rank < TOP_K),
+        weight * s.nll.masked_fill(infinite, 0),
+        weight * infinite,
+        weight * s.brier,
+    ]
+    return scalars, [weight, weight * s.confidence, right]
 
 
 def rows_of_sums_width(bins: int) -> int:
