@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rich.table import Table
-from rich.text import Text
 
 from focalcal.cli.calibration import COMPARED, Calibrated
 from focalcal.cli.output import results
@@ -17,6 +16,8 @@ _LEARNED = {"temperature": ("temperature T", 1.0), "gamma": ("focal γ", 0.0)}
 def print_calibration(done: Calibrated) -> None:
     """Print what was fitted, the metrics before and after, and what was written."""
     console = results()
+    facts = f"{done.before.n:,} samples, {done.before.num_classes} classes, {done.before.bins} bins"
+    console.print(f"{done.names[1]}: {facts}")
     console.print(_table(done))
     console.print(_summary(done))
     for path in (done.request.out, done.request.save_calibrator):
@@ -25,8 +26,7 @@ def print_calibration(done: Calibrated) -> None:
 
 
 def _table(done: Calibrated) -> Table:
-    facts = f"{done.names[1]}: {done.before.n:,} samples, {done.before.num_classes} classes, {done.before.bins} bins"
-    table = Table("metric", title=Text(facts), title_justify="left")
+    table = Table("metric")
     for heading in ("before", "after", "change"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name in COMPARED:

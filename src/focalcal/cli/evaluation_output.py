@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 def print_evaluation(measured: Measured) -> None:
     """Print everything about one file."""
     console = results()
+    console.print(_title(measured))
     console.print(_metrics_table(measured))
     for sentence in (*verdict(measured.evaluation), *measured.evaluation.notes):
         console.print(sentence)
     if measured.convention is not None:
         console.print(_convention_sentence(measured.convention))
     if measured.comparison is not None:
+        console.print(f"\n{' compared with '.join(measured.comparison.names)}, sample by sample")
         console.print(_comparison_table(measured.comparison))
         console.print(_comparison_sentence(measured.comparison))
     for gate in measured.gates:
@@ -35,11 +37,16 @@ def print_evaluation(measured: Measured) -> None:
         console.print(_gate_line(gate.option, gate.is_met(value)))
 
 
-def _metrics_table(measured: Measured) -> Table:
+def _title(measured: Measured) -> str:
     evaluation = measured.evaluation
     split = "" if measured.file.split is None else f", split {measured.file.split}"
     facts = f"{evaluation.n:,} samples, {evaluation.num_classes} classes, {evaluation.bins} bins"
-    table = Table("metric", title=Text(f"{measured.name}: {facts}{split}"), title_justify="left")
+    return f"{measured.name}: {facts}{split}"
+
+
+def _metrics_table(measured: Measured) -> Table:
+    evaluation = measured.evaluation
+    table = Table("metric")
     table.add_column("value", justify="right", no_wrap=True)
     if evaluation.intervals:
         table.add_column(f"{100 * (evaluation.level or 0):g}% interval", no_wrap=True)
@@ -64,9 +71,8 @@ def _convention_sentence(convention: ByConvention) -> str:
 
 
 def _comparison_table(comparison: Comparison) -> Table:
-    a, b = comparison.names
-    table = Table("metric", title=Text(f"{a} compared with {b}, sample by sample"), title_justify="left")
-    for heading in (a, b, "difference", "interval", "p"):
+    table = Table("metric")
+    for heading in (*comparison.names, "difference", "interval", "p"):
         table.add_column(Text(heading), justify="right")
     table.add_column("verdict")
     for name, difference in comparison.differences.items():

@@ -16,19 +16,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import Parameter, functional
+from torch.nn import Parameter
 from torch.utils.weak import TensorWeakRef
 
 from focalcal.gamma import GammaPolicy, focal_power, power_and_factor
 from focalcal.losses.inputs import LossInput, at_least_tiny
 
-# Elements of a block of rows: small enough for a second-level cache, large enough to hide the cost of a call.
-_BLOCK_ELEMENTS = 1 << 18
+# Elements of a block of rows: small enough for a cache, large enough to hide the cost of a call.
+_BLOCK_ELEMENTS = 1 << 20
 # Up to so many logits the calls cost more than the arithmetic, and NumPy's calls cost less than PyTorch's.
 _FEW = 1 << 14
-
-_nll_backward = torch.ops.aten.nll_loss_backward.default
-_log_softmax_backward = torch.ops.aten._log_softmax_backward_data.out
 
 
 def needs_tracing(given: LossInput) -> bool:
@@ -115,30 +112,34 @@ def _blocks(logits: Tensor) -> Iterator[slice]:
 
 def _hard_block(block: LossInput, rule: FocalRule, scale: Tensor | float, gradient: Tensor | None) -> Tensor:
     """Terms of class indices; writes g(p_y, γ) · w_y · (softmax − onehot), scaled, into ``gradient``."""
-    log_p = torch.log_softmax(block.logits, 1)
-    nll = functional.nll_loss(log_p, block.target, ignore_index=block.ignore_index, reduction="none")
+    p = torch.softmax(block.logits, 1, out=gradient)
+    valid = block.valid()
+    index = (block.target * valid).unsqueeze(1)
+    nll = _log_normaliser(block.logits, p) - block.logits.gather(1, index).squeeze(1)
     power, factor = power_and_factor(nll, rule.policy.for_nll(nll))
-    terms = power * nll
-    if block.weight is not None:
-        weight = block.sample_weight(block.valid())
-        # A class of weight 0 costs nothing, even where its logit is −inf.
-        terms, factor = (weight * terms).masked_fill_(weight == 0, 0), weight * factor
+    weight = block.sample_weight(valid)
     if gradient is not None:
-        # PyTorch's own backward steps, which pass over ignored targets; the empty tensor stands for an unused weight.
-        pull = _nll_backward(factor * scale, log_p, block.target, None, 0, block.ignore_index, nll.new_empty(()))
-        _log_softmax_backward(pull, log_p, 1, log_p.dtype, out=gradient)
-    return terms
+        pull = (factor * weight * scale).unsqueeze(1)
+        p.mul_(pull).scatter_add_(1, index, -pull)
+    # What is ignored, or of a class of weight 0, costs nothing, even where its logit is −inf.
+    return (power * nll * weight).masked_fill_(weight == 0, 0)
 
 
 def _soft_block(block: LossInput, rule: FocalRule, scale: Tensor | float, gradient: Tensor | None) -> Tensor:
     """Terms of class probabilities; writes p_k Σ_y w_y q_y g_y − w_k q_k g_k, scaled, into ``gradient``."""
+    p = torch.softmax(block.logits, 1, out=gradient)
+    nll = _log_normaliser(block.logits, p).unsqueeze(1) - block.logits
     mass = _class_mass(block, rule.smoothing)
-    log_p = torch.log_softmax(block.logits, 1)
-    nll = -log_p
     power, factor = power_and_factor(nll, rule.policy.for_nll(nll))
     if gradient is not None:
-        _log_softmax_backward(factor.mul_(mass).mul_(-scale), log_p, 1, log_p.dtype, out=gradient)
+        pull = factor.mul_(mass).mul_(scale)
+        p.mul_(pull.sum(1, keepdim=True)).sub_(pull)
     return power.mul_(nll).mul_(mass).masked_fill_(mass == 0, 0).sum(1)
+
+
+def _log_normaliser(logits: Tensor, p: Tensor) -> Tensor:
+    """(M,) log Σ_k exp z_k by the largest p = exp z / Σ, which never underflows: saves a second exponential."""
+    return logits.amax(1) - p.amax(1).log()
 
 
 def _is_small(given: LossInput, rule: FocalRule) -> bool:
