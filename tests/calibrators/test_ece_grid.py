@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from focalcal.calibrators import ece_grid
 from focalcal.calibrators.ece_grid import fit_temperature_on_grid
+from focalcal.calibrators.scaled_scores import ScaledScores
 from focalcal.calibrators.temperature import PAPER_GRID
 from focalcal.predictions import Predictions
 from oracles.temperature import grid_errors, sampled, sampled_predictions
@@ -69,11 +69,11 @@ def test_a_sample_without_weight_does_not_count():
 def test_most_of_the_grid_is_never_tried(monkeypatch):
     sizes = []
 
-    def counting(values, *arguments):
-        sizes.append(len(values))
-        return totals(values, *arguments)
+    def counting(scores, temperature):
+        sizes.append(len(scores.logits))
+        return confidence(scores, temperature)
 
-    totals = ece_grid.softmax_totals
-    monkeypatch.setattr(ece_grid, "softmax_totals", counting)
+    confidence = ScaledScores.confidence
+    monkeypatch.setattr(ScaledScores, "confidence", counting)
     fit_temperature_on_grid(sampled_predictions(4000, 20, 2.5), PAPER_GRID, 15)
     assert sizes.count(4000) <= 20  # of 100

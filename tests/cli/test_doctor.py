@@ -334,7 +334,7 @@ def test_problems_come_first_for_people(focalcal, tmp_path):
 
 
 def test_very_large_file_is_examined_in_part(focalcal, tmp_path, monkeypatch):
-    monkeypatch.setattr(import_module("focalcal.metrics.evaluate"), "READ_WHOLE_VALUES", 700_000)
+    monkeypatch.setattr(import_module("focalcal.cli.doctor"), "_MOST_VALUES", 700_000)
     predictions(200_000, 5).save(tmp_path / "large.npz")
     content = json.loads(focalcal("doctor", tmp_path / "large.npz", "--json").out)
     assert content["samples_in_file"] == 200_000

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from focalcal import metrics
 from focalcal.metrics import METRIC_TITLES, evaluate
-from focalcal.metrics.evaluate import checked_names
+from focalcal.metrics.evaluation_request import checked_names
 from focalcal.predictions import Predictions, open_predictions
 from oracles import metrics as oracle
 from oracles.real_files import REAL_FILES, real_predictions
@@ -177,24 +177,43 @@ def test_a_file_in_blocks_gives_the_same_numbers_and_intervals(ending, weighted,
     assert len(found.notes) == 1
 
 
-def test_more_samples_than_are_kept_give_an_accumulator(tmp_path, monkeypatch):
-    from focalcal.metrics import confidence_sketch
+@pytest.fixture
+def few_are_kept(monkeypatch):
+    """As if 600 samples were more than is kept, or resampled one by one."""
+    from focalcal.metrics import confidence_sketch, file_evaluation
 
     monkeypatch.setattr(evaluate_module, "READ_WHOLE_BYTES", 0)
-    for module in (evaluate_module, confidence_sketch):
+    for module in (file_evaluation, confidence_sketch):
         monkeypatch.setattr(module, "KEPT_SAMPLES", 200)
-    preds = random_predictions()
+    monkeypatch.setattr(file_evaluation, "ONE_BY_ONE", 100)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_more_samples_than_are_kept_give_an_accumulator(weighted, tmp_path, few_are_kept):
+    preds = random_predictions(weighted=weighted)
     preds.save(tmp_path / "test.safetensors")
-    expected, found = evaluate(preds, bootstrap=0), evaluate(tmp_path / "test.safetensors", bootstrap=30)
+    expected, found = evaluate(preds, bootstrap=300), evaluate(tmp_path / "test.safetensors", bootstrap=300)
     assert set(expected.values) - set(found.values) == LEFT_OUT | {"debiased_ece"}
-    assert found.intervals == {}
     assert abs(found.values["ada_ece"] - expected.values["ada_ece"]) <= found.bounds["ada_ece"] + 1e-12
     for name in set(found.values) - {"ada_ece"}:
         assert found.values[name] == pytest.approx(expected.values[name], rel=1e-9), name
-    with pytest.raises(
-        ValueError, match=r"debiased_ece cannot be computed from a file that is read in blocks; use Pred"
-    ):
+    with pytest.raises(ValueError, match="debiased_ece cannot be computed from a file that is read in blocks"):
         evaluate(tmp_path / "test.safetensors", ["debiased_ece"])
+    # Groups are resampled in place of samples: the same intervals up to the chance of either.
+    assert set(expected.intervals) - set(found.intervals) == LEFT_OUT | {"debiased_ece", "classwise_ece"}
+    for name in ("error", "ece", "nll", "mean_confidence_right"):
+        (low, high), (other_low, other_high) = expected.intervals[name], found.intervals[name]
+        assert abs(low - other_low) + abs(high - other_high) < 0.5 * (high - low), name
+
+
+def test_samples_without_weight_are_no_trouble_for_a_file_in_blocks(tmp_path, few_are_kept):
+    preds = random_predictions()
+    some = Predictions.from_logits(preds.values, preds.labels, weights=(torch.arange(600) % 4 == 0).double())
+    some.save(tmp_path / "test.safetensors")
+    found = evaluate(tmp_path / "test.safetensors", bootstrap=20)
+    expected = evaluate(some, bootstrap=0)
+    assert found.n == expected.n == 150
+    assert found.values["ece"] == pytest.approx(expected.values["ece"], rel=1e-9)
 
 
 def test_a_metric_that_needs_all_outputs_is_refused_by_name_for_a_file_in_blocks(tmp_path, monkeypatch):

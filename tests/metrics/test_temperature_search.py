@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from focalcal.metrics.temperature_search import fit_inverse_temperature, logits_of, scaled_scores, softmax_totals
+from focalcal.metrics.temperature_search import fit_inverse_temperature, logits_of
 from focalcal.predictions import Predictions
 from oracles.temperature import best_inverse_temperature, mean_nll, sampled, slope
 
@@ -205,21 +205,6 @@ def test_over_confident_by_two_and_a_half():
     fit = fit_inverse_temperature(values, labels)
     assert fit.temperature == pytest.approx(1 / best_inverse_temperature(values, labels), rel=1e-6)
     assert fit.temperature == pytest.approx(2.53, rel=0.05)
-
-
-def test_scaled_scores_are_those_of_a_softmax():
-    values, labels = sampled(100, 6, 2.0)
-    probs = torch.softmax(values / 1.7, dim=1)
-    confidence, nll = scaled_scores(values, labels, 1 / 1.7)
-    torch.testing.assert_close(confidence, probs.amax(1), rtol=1e-13, atol=0)
-    torch.testing.assert_close(nll, -probs.gather(1, labels[:, None])[:, 0].log(), rtol=1e-12, atol=1e-14)
-
-
-def test_totals_in_float64_of_float32_values_are_exact():
-    values, _ = sampled(50, 6, 2.0, dtype=torch.float32)
-    totals = softmax_totals(values, values.amax(1, keepdim=True), 1 / 0.3, torch.float64)
-    expected = ((values.double() - values.double().amax(1, keepdim=True)) / 0.3).exp().sum(1)
-    torch.testing.assert_close(totals, expected, rtol=1e-14, atol=0)
 
 
 def test_logits_of_probabilities_are_finite():

@@ -12,8 +12,9 @@ from focalcal.calibrators.base import CalibrationWarning, LogitCalibrator
 from focalcal.calibrators.ece_grid import fit_temperature_on_grid
 from focalcal.calibrators.files import learned_number
 from focalcal.calibrators.record import Quality, quality, quality_of
+from focalcal.calibrators.scaled_scores import ScaledScores
 from focalcal.metrics.binning import check_bins
-from focalcal.metrics.temperature_search import TemperatureFit, fit_inverse_temperature, logits_of, scaled_scores
+from focalcal.metrics.temperature_search import TemperatureFit, fit_inverse_temperature, logits_of
 from focalcal.predictions import Predictions
 
 Objective = Literal["nll", "ece"]
@@ -76,14 +77,14 @@ class TemperatureScaling(LogitCalibrator):
             warn_at_bound(fit)
 
     def _quality(self, preds: Predictions) -> tuple[Quality, Quality]:
-        # One exponential a number: several times faster than all statistics of two sets of predictions.
-        logits, correct = logits_of(preds), preds.values.argmax(1) == preds.hard_labels
+        # Several times faster than all statistics of two sets of predictions.
+        scores = ScaledScores.of(preds)
 
-        def scaled_by(beta: float) -> Quality:
-            confidence, nll = scaled_scores(logits, preds.labels, beta)
-            return quality_of(nll, confidence, correct, preds.weights)
+        def scaled_by(temperature: float) -> Quality:
+            confidence, nll = scores.confidence_and_nll(preds.labels, temperature)
+            return quality_of(nll, confidence, scores.correct, preds.weights)
 
-        return scaled_by(1.0) if preds.kind == "logits" else quality(preds), scaled_by(1.0 / self.temperature_)
+        return scaled_by(1.0) if preds.kind == "logits" else quality(preds), scaled_by(self.temperature_)
 
     def _module(self) -> nn.Module:
         return DividedLogits(self.temperature_)

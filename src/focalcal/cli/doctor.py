@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from focalcal.cli.examination.finding import Examined, Finding
     from focalcal.predictions import Predictions, PredictionsFile
 
+# Outputs that are examined at most: 256 MB of float32, of which the checks make copies.
+_MOST_VALUES = 2**26
 _STYLES = {"problem": "bold red", "warning": "yellow", "info": "dim"}
 _ORDER = {severity: place for place, severity in enumerate(_STYLES)}
 
@@ -67,13 +69,12 @@ def _examined(path: Path, split: str, reading: dict[str, Any], bins: int) -> Exa
 
 def _first_samples(file: PredictionsFile) -> tuple[Predictions, bool]:
     """All samples, or as many of the first as fit into memory easily."""
-    from focalcal.metrics.evaluate import READ_WHOLE_VALUES
     from focalcal.predictions import concatenate
 
     parts: list[Predictions] = []
     values = 0
     for block in file.blocks():
-        if parts and values + block.values.numel() > READ_WHOLE_VALUES:
+        if parts and values + block.values.numel() > _MOST_VALUES:
             return concatenate(parts), True
         parts.append(block)
         values += block.values.numel()

@@ -73,8 +73,8 @@ def _convention_sentence(convention: ByConvention) -> str:
 def _comparison_table(comparison: Comparison) -> Table:
     table = Table("metric")
     for heading in (*comparison.names, "difference", "interval", "p"):
-        table.add_column(Text(heading), justify="right")
-    table.add_column("verdict")
+        table.add_column(Text(heading), justify="right", overflow="fold")
+    table.add_column("verdict", overflow="fold")
     for name, difference in comparison.differences.items():
         table.add_row(METRIC_TITLES[name], *_comparison_cells(name, difference), Text(difference.verdict))
     return table

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 
 def help_text(command: Callable[..., None]) -> str:
-    """The docstring of a command with one line a paragraph.
+    r"""The docstring of a command with one line a paragraph.
 
     Example:
         >>> def command() -> None:
@@ -17,7 +17,7 @@ def help_text(command: Callable[..., None]) -> str:
         ...     Examples:
         ...       focalcal command
         ...     '''
-        >>> print(help_text(command))
+        >>> print(help_text(command).replace("\b\n", ""))
         Do it.
         <BLANKLINE>
         It takes long.
@@ -26,4 +26,5 @@ def help_text(command: Callable[..., None]) -> str:
           focalcal command
     """
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
-    return "\n\n".join(text if text.startswith("Examples:") else " ".join(text.split()) for text in paragraphs)
+    # Older versions of typer join lines, except in a paragraph that begins with this character.
+    return "\n\n".join(f"\b\n{text}" if text.startswith("Examples:") else " ".join(text.split()) for text in paragraphs)

@@ -10,7 +10,7 @@ from focalcal.metrics.binning import check_bins
 from focalcal.metrics.interval_methods import UNKNOWN, Array, Interval, Method, check_method, interval
 from focalcal.metrics.resampling import RESAMPLED_METRICS, Resampler
 from focalcal.metrics.resampling.counts import all_once, bootstrap_counts, jackknife_counts, with_weight
-from focalcal.metrics.resampling.grouped import GroupedResampler, resampler_of
+from focalcal.metrics.resampling.grouped import CELL_METRICS, GroupedResampler, resampler_of
 from focalcal.metrics.resampling.loss_parts import LOSS_PARTS
 from focalcal.metrics.resampling.scalars import TOP_K
 from focalcal.metrics.statistics import SampleStatistics, sample_statistics
@@ -80,8 +80,8 @@ def bootstrap(
 
     A resample on which a metric is undefined (the confidence of wrong samples where none is wrong) is left out; where
     that is a larger share than α/2 of them, and where there is only one sample, the interval is (NaN, NaN). Samples of
-    weight 0 are not drawn. Of more than 65,536 samples, 512 groups dealt at random are drawn instead of samples, in a
-    time that hardly depends on n; debiased ECE then has no interval.
+    weight 0 are not drawn. Of more than 16,384 samples, 512 groups dealt at random are drawn in place of samples, in a
+    time that hardly depends on n (see `focalcal.metrics.resampling.grouped`).
 
     Args:
         preds: N predictions; with weights, each drawn sample counts with its own.
@@ -134,10 +134,11 @@ class Replicates:
             )
 
     def moved_to(self, estimates: Mapping[str, float]) -> "Replicates":
-        """The same around other estimates: groups know AdaECE and smooth ECE only up to the width of a cell."""
-        shift = {name: estimates[name] - value for name, value in self.estimates.items()}
+        """The same with some metrics around other estimates."""
+        shift = dict.fromkeys(self.estimates, 0.0)
+        shift |= {name: value - self.estimates[name] for name, value in estimates.items()}
         return Replicates(
-            dict(estimates),
+            {**self.estimates, **estimates},
             {name: value + shift[name] for name, value in self.values.items()},
             {name: value + shift[name] for name, value in self.jackknife.items()},
             self.drawn,
@@ -153,7 +154,7 @@ class Replicates:
 
 
 def replicate(
-    preds: Predictions,
+    preds: Predictions | None,
     metrics: Sequence[str],
     samples: int,
     seed: int,
@@ -161,22 +162,30 @@ def replicate(
     bins: int,
     statistics: SampleStatistics | None = None,
 ) -> Replicates:
-    """Metrics on the data and on resamples; arguments as in `bootstrap`, which has checked them."""
-    known = [sample_statistics(preds) if statistics is None else statistics]
-    resampler, drawn = resampler_of([preds], metrics, bins, known, seed)
+    """Metrics on the data and on resamples; arguments as in `bootstrap`, which has checked them.
+
+    Statistics alone are enough for all metrics but classwise-ECE and the parts of losses.
+    """
+    if statistics is not None:
+        known = statistics
+    elif preds is not None:
+        known = sample_statistics(preds)
+    else:
+        raise ValueError("there is nothing to resample: pass predictions, or their statistics.")
+    sets = [] if preds is None else [preds]
+    resampler, drawn = resampler_of(sets, metrics, bins, [known], seed)
     number = int(drawn.sum())
-    of_all = resampler.values(all_once(drawn))
-    values = resampler.of_blocks(bootstrap_counts(drawn, samples, seed))
     groups = jackknife_counts(drawn, number if number <= JACKKNIFE_SAMPLES else JACKKNIFE_GROUPS, seed)
     found = Replicates(
-        estimates={name: float(value[0]) for name, value in of_all.items()},
-        values=values,
+        estimates={name: float(value[0]) for name, value in resampler.values(all_once(drawn)).items()},
+        values=resampler.of_blocks(bootstrap_counts(drawn, samples, seed)),
         jackknife=resampler.of_blocks(groups) if method == "bca" and number > 1 else {},
         drawn=number,
     )
-    if not isinstance(resampler, GroupedResampler):
+    in_cells = [name for name in metrics if name in CELL_METRICS]
+    if not isinstance(resampler, GroupedResampler) or not in_cells:
         return found
-    exact = Resampler([preds], metrics, bins, known).values(all_once(with_weight(preds.weights, len(preds))))
+    exact = Resampler([], in_cells, bins, [known]).values(all_once(with_weight(known.weight, len(known))))
     return found.moved_to({name: float(value[0]) for name, value in exact.items()})
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from focalcal.metrics.resampling import Counts
 from focalcal.metrics.resampling.counts import BLOCK_BYTES
-from focalcal.metrics.resampling.grouped import GROUPED_METRICS, ONE_BY_ONE, resampler_of
+from focalcal.metrics.resampling.grouped import resampler_of
 from focalcal.metrics.resampling.resampler import PartsResampler
 from focalcal.metrics.resampling.scalars import CONFIDENT, TOP_K
 from focalcal.metrics.statistics import SampleStatistics
@@ -26,8 +26,6 @@ Counted = npt.NDArray[np.bool_]
 
 # Sums in another order differ by rounding: a difference within this much of the observed one is as large.
 _ROUNDING = 1e-12
-# Beyond so many samples groups are swapped: a permutation takes four times as long as a resample.
-SWAPPED_ONE_BY_ONE = 2**14
 
 
 def random_swaps(n: int, permutations: int, seed: int, block: int | None = None) -> Iterator[Swaps]:
@@ -69,8 +67,8 @@ def p_values(
     Exact for error, accuracy, top-5 accuracy and the confident share of samples of equal weight, whose differences
     under swaps are binomial; and for every metric where there are no more ways of swapping those samples whose
     predictions differ than ``permutations``. Otherwise (1 + hits) / (1 + permutations), with permutations on which a
-    metric is undefined among the hits. Of more than 16,384 samples (65,536 for debiased ECE, which has no p-value
-    beyond), 512 groups dealt at random are swapped as wholes: if samples are interchangeable, so are groups of them.
+    metric is undefined among the hits. Of more than 16,384 samples, 512 groups dealt at random are swapped as wholes:
+    if samples are interchangeable, so are groups of them.
 
     Args:
         a: N predictions.
@@ -87,8 +85,7 @@ def p_values(
     found = _binomial(metrics, statistics)
     others = [name for name in metrics if name not in found]
     if others:
-        limit = SWAPPED_ONE_BY_ONE if set(others) <= set(GROUPED_METRICS) else ONE_BY_ONE
-        resampler, counted = resampler_of([a, b], others, bins, statistics, seed, limit)
+        resampler, counted = resampler_of([a, b], others, bins, statistics, seed)
         differ = counted & _differ(a, b) if len(counted) == len(a) else counted
         few = 2 ** min(int(differ.sum()), 63) <= permutations
         swaps = iter([every_swap(differ)]) if few else random_swaps(len(counted), permutations, seed)

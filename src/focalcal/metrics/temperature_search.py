@@ -16,8 +16,9 @@ from focalcal.predictions import Predictions
 
 Bound = Literal["lower", "upper"]
 
-# Two scratch blocks of this many numbers stay in the cache while seven operations go over them.
-_BLOCK_NUMBERS = 2**18
+# Two scratch blocks of this many numbers stay in the cache while seven operations go over them; with much smaller
+# ones, threads would wait for each other more often than they work.
+_BLOCK_NUMBERS = 2**19
 # The first guess comes from this many rows; its error of a few percent is what the first full pass starts from.
 _SAMPLE_ROWS = 1024
 # A step may change T by at most this factor's logarithm: the curve is flat far from the optimum, and Newton overshoots.
@@ -97,42 +98,6 @@ def fit_inverse_temperature(
     return _search(objective, _first_guess(objective), -math.log(high), -math.log(low))
 
 
-def scaled_scores(values: Tensor, labels: Tensor, inverse_temperature: float) -> tuple[Tensor, Tensor]:
-    """Top confidence and NLL of every sample of softmax(β · values), each (N,) float64, in one pass.
-
-    Args:
-        values: (N, K) logits or log-probabilities.
-        labels: (N,) int64, or (N, K) rows of class probabilities.
-        inverse_temperature: β = 1/T.
-
-    Example:
-        >>> confidence, nll = scaled_scores(torch.tensor([[math.log(9.0), 0.0]]), torch.tensor([1]), 0.5)
-        >>> round(confidence.item(), 6), round(nll.item() / math.log(4.0), 6)
-        (0.75, 1.0)
-    """
-    maxima = values.amax(1, keepdim=True)
-    totals = softmax_totals(values, maxima, inverse_temperature, values.dtype)
-    return 1.0 / totals, totals.log() - inverse_temperature * _target_gaps(values, maxima, labels)
-
-
-def softmax_totals(values: Tensor, maxima: Tensor, inverse_temperature: float, dtype: torch.dtype) -> Tensor:
-    """(N,) float64: Σ_k exp(β (z_k − max z)) of each row, computed in ``dtype``; 1 over it is the top confidence.
-
-    Args:
-        values: (N, K) logits or log-probabilities.
-        maxima: (N, 1), the largest of each row.
-        inverse_temperature: β = 1/T.
-        dtype: float32 or float64.
-    """
-    scratch = torch.empty(min(len(values), _block_rows(values)), values.shape[1], dtype=dtype)
-    totals = torch.empty(len(values), dtype=torch.float64)
-    for start in range(0, len(values), len(scratch)):
-        block = slice(start, start + len(scratch))
-        powers = scratch[: len(values[block])].copy_(values[block]).sub_(maxima[block])
-        totals[block] = powers.mul_(inverse_temperature / math.log(2.0)).exp2_().sum(1)
-    return totals
-
-
 def _block_rows(values: Tensor) -> int:
     return max(1, _BLOCK_NUMBERS // values.shape[1])
 
@@ -170,7 +135,7 @@ class _Objective:
         if values.shape[0] == 0:
             raise ValueError("There is no sample with a positive weight to fit a temperature on.")
         maxima = values.amax(1, keepdim=True)
-        targets = _target_gaps(values, maxima, labels)
+        targets = target_gaps(values, maxima, labels)
         _reject_infinite_loss(targets)
         return cls(values, maxima, targets, weights)
 
@@ -219,7 +184,7 @@ class _Objective:
         return TemperatureFit(1.0 / temperature, self.at(-math.log(temperature)).nll, passes, bound)
 
 
-def _target_gaps(values: Tensor, maxima: Tensor, labels: Tensor) -> Tensor:
+def target_gaps(values: Tensor, maxima: Tensor, labels: Tensor) -> Tensor:
     """(N,) float64: the label's value minus the row's largest, averaged over classes where labels are soft."""
     if labels.dim() == 1:
         return (values.gather(1, labels[:, None]) - maxima).squeeze(1).double()

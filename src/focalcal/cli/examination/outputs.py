@@ -96,6 +96,6 @@ def _coarse_grid(values: Tensor) -> torch.dtype | None:
     """The coarsest type that has all of the values; None if none of the small ones has, or there are only a few."""
     for grid in (torch.bfloat16, torch.float16):
         if bool((values.to(grid).to(values.dtype) == values).all()):
-            few = len(torch.unique(values[: 2**16])) < _DISTINCT_VALUES
+            few = len(torch.unique(values.reshape(-1)[: 2**16])) < _DISTINCT_VALUES
             return None if few else grid
     return None

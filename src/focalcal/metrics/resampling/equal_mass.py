@@ -88,10 +88,10 @@ class EqualMassReplicates:
     def _debiased_ece(self, part: _Sorted) -> Array:
         last = self._last_before_cut(part)
         count, confidence, correct = (
-            torch.from_numpy(_between(cumulated, last))
+            torch.from_numpy(sums_of_bins(cumulated, last))
             for cumulated in (part.up_to, part.cumulated(self._confidence), part.cumulated(self._correct))
         )
-        squared = torch.from_numpy(_between(part.cumulated(self._weight), last)) if self._weighted else None
+        squared = torch.from_numpy(sums_of_bins(part.cumulated(self._weight), last)) if self._weighted else None
         return debiased_ece_of_sums(BinSums(count, confidence, correct), squared).numpy()
 
     def _last_before_cut(self, part: _Sorted) -> Integers:
@@ -109,7 +109,7 @@ class EqualMassReplicates:
         return np.asarray(np.where(taken | (before > 0), last, -1))
 
 
-def _between(cumulated: Array, last: Integers) -> Array:
+def sums_of_bins(cumulated: Array, last: Integers) -> Array:
     """(B, M) sums of each bin, from cumulated sums (N, B) and the last sample of all bins but one (M − 1, B)."""
     ends = np.where(last >= 0, cumulated[last, np.arange(last.shape[1])], 0.0)
     return np.ascontiguousarray(np.diff(ends, axis=0, prepend=0.0, append=cumulated[-1:]).T)

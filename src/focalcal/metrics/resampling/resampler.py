@@ -34,7 +34,7 @@ class PartsResampler:
     """Evaluates metrics on any resample, given as counts, by parts each of which knows some metrics.
 
     Args:
-        metrics: names; what no part knows is NaN.
+        metrics: names, each of which some part knows.
         parts: objects with a method ``values``.
     """
 
@@ -47,7 +47,7 @@ class PartsResampler:
         found: dict[str, Array] = {}
         for part in self._parts:
             found |= part.values(counts)
-        return self._chosen(found, counts)
+        return {name: found[name] for name in self._metrics}
 
     def of_blocks(self, blocks: Iterable[Counts]) -> dict[str, Array]:
         """The values of one block of replicates after another, joined."""
@@ -62,11 +62,7 @@ class PartsResampler:
             of_first, of_second = _both(part, counts, others)
             first |= of_first
             second |= of_second
-        return self._chosen(first, counts), self._chosen(second, counts)
-
-    def _chosen(self, found: dict[str, Array], counts: Counts) -> dict[str, Array]:
-        unknown = np.full(counts.shape[1], np.nan)
-        return {name: found.get(name, unknown) for name in self._metrics}
+        return {name: first[name] for name in self._metrics}, {name: second[name] for name in self._metrics}
 
 
 class Resampler(PartsResampler):

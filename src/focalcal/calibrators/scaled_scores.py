@@ -1,0 +1,91 @@
+"""Confidence and NLL of softmax(z / T) at a few temperatures, with one exponential a number and nothing else."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from focalcal.metrics.temperature_search import logits_of, target_gaps
+from focalcal.predictions import Predictions
+
+# A block and its exponentials stay in the cache.
+_BLOCK_NUMBERS = 2**19
+
+
+@dataclass(frozen=True)
+class ScaledScores:
+    """Per-sample scores of predictions at any temperature; what does not depend on it is worked out once.
+
+    Attributes:
+        logits: (N, K).
+        maxima: (N, 1), the largest of each row.
+        correct: (N,) bool, the first largest logit is the label.
+        weight: (N,) float64, or None.
+    """
+
+    logits: Tensor
+    maxima: Tensor
+    correct: Tensor
+    weight: Tensor | None
+
+    @classmethod
+    def of(cls, preds: Predictions) -> "ScaledScores":
+        """The scores of predictions; soft labels count as their most probable class in ``correct``.
+
+        Example:
+            >>> scores = ScaledScores.of(Predictions.from_logits([[math.log(9.0), 0.0]], [1]))
+            >>> scores.correct.tolist(), scores.confidence(temperature=2.0).tolist()
+            ([False], [0.75])
+        """
+        logits = logits_of(preds)
+        top = preds.values.amax(1, keepdim=True)
+        maxima = top if preds.kind == "logits" else logits.amax(1, keepdim=True)
+        return cls(logits, maxima, _is_first_maximum(preds.values, top, preds.hard_labels), preds.weights)
+
+    def every(self, stride: int) -> "ScaledScores":
+        """The scores of every ``stride``-th sample."""
+        weight = None if self.weight is None else self.weight[::stride]
+        return ScaledScores(self.logits[::stride], self.maxima[::stride], self.correct[::stride], weight)
+
+    def confidence(self, temperature: float) -> Tensor:
+        """(N,) float64: the largest probability of softmax(z / T), computed in float64."""
+        return 1.0 / self._totals(1.0 / temperature, torch.float64)
+
+    def confidence_and_nll(self, labels: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+        """(N,) float64 each, computed in the logits' float type.
+
+        Args:
+            labels: (N,) int64, or (N, K) rows of class probabilities.
+            temperature: T.
+        """
+        totals = self._totals(1.0 / temperature, self.logits.dtype)
+        return 1.0 / totals, totals.log() - target_gaps(self.logits, self.maxima, labels) / temperature
+
+    def _totals(self, beta: float, dtype: torch.dtype) -> Tensor:
+        """(N,) float64: Σ_k exp(β (z_k − max z)); 1 over it is the top confidence."""
+        count, classes = self.logits.shape
+        scratch = torch.empty(min(count, max(1, _BLOCK_NUMBERS // classes)), classes, dtype=dtype)
+        totals = torch.empty(count, dtype=torch.float64)
+        for start in range(0, count, len(scratch)):
+            block = slice(start, start + len(scratch))
+            logits, maxima = self.logits[block].to(dtype), self.maxima[block].to(dtype)
+            powers = torch.sub(logits, maxima, out=scratch[: len(logits)])
+            # exp2 is twice as fast as exp in torch on a CPU.
+            totals[block] = powers.mul_(beta / math.log(2.0)).exp2_().sum(1)
+        return totals
+
+
+def _is_first_maximum(values: Tensor, top: Tensor, labels: Tensor) -> Tensor:
+    """(N,) bool: whether argmax, the first of ties, is the label; several times faster than argmax."""
+    found = (values.gather(1, labels[:, None]) == top).squeeze(1)
+    rows = max(1, _BLOCK_NUMBERS // values.shape[1])
+    equal = torch.empty_like(values[:rows])
+    ties = torch.empty(len(values), dtype=values.dtype)
+    for start in range(0, len(values), rows):
+        block = slice(start, start + rows)
+        # Comparing into floats and adding those is far faster than counting booleans.
+        torch.sum(torch.eq(values[block], top[block], out=equal[: len(values[block])]), 1, out=ties[block])
+    tied = (ties > 1).nonzero().squeeze(1)
+    found[tied] = values[tied].argmax(1) == labels[tied]
+    return found
