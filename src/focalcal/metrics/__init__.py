@@ -12,9 +12,11 @@ from focalcal.metrics.floor import ece_floor
 from focalcal.metrics.intervals import Bootstrap, bootstrap
 from focalcal.metrics.ood import OodEvaluation, fpr_at_tpr, ood_auroc, ood_evaluate
 from focalcal.metrics.refinement import (
+    LossSplit,
     brier_calibration,
     brier_refinement,
     brier_split,
+    loss_splits,
     nll_calibration,
     nll_refinement,
     nll_split,
@@ -40,6 +42,7 @@ __all__ = [
     "Bootstrap",
     "ClassTable",
     "Evaluation",
+    "LossSplit",
     "OodEvaluation",
     "SampleStatistics",
     "accuracy",
@@ -61,6 +64,7 @@ __all__ = [
     "error",
     "evaluate",
     "fpr_at_tpr",
+    "loss_splits",
     "mce",
     "mean_confidence",
     "mean_entropy",

@@ -99,16 +99,21 @@ class ConfidenceSketch:
     def ada_ece(self) -> BoundedValue:
         """AdaECE, with a bound on its distance from that of the samples in order of arrival (if known; or in any)."""
         self.settle()
+        if self.cells is not None:
+            cuts = self._cuts(self.cells.mass)
+            return ada_ece_of_pieces(self.cells.pieces(cuts), cuts)
         if self.histogram is not None:
-            pieces = self.histogram.pieces() if self.cells is None else self.cells.pieces()
+            pieces = self.histogram.pieces()
         else:
             samples = self.kept.samples()
             if self.ordered:
                 sums = equal_mass_sums(samples.confidence, samples.correct, self.bins, samples.weight)
                 return BoundedValue(mean_gap(sums), 0.0)
             pieces = _ties(samples)
-        cuts = equal_mass_bounds(self.samples, self.bins) * (pieces.mass.sum() / self.samples)
-        return ada_ece_of_pieces(pieces, cuts)
+        return ada_ece_of_pieces(pieces, self._cuts(pieces.mass.sum()))
+
+    def _cuts(self, mass: Tensor) -> Tensor:
+        return equal_mass_bounds(self.samples, self.bins) * (mass / self.samples)
 
     def smooth_ece(self) -> BoundedValue:
         """Smooth ECE, with a bound on its error."""

@@ -111,7 +111,7 @@ def _most_variation(low: list[float], high: list[float]) -> float:
 
 
 def _least_variation(low: list[float], high: list[float]) -> float:
-    """The smallest Σ |x_{j+1} − x_j| with each x_j in [low_j, high_j]: move only when the next interval is out of reach."""
+    """The smallest Σ |x_{j+1} − x_j| with each x_j in [low_j, high_j]: move only if the next one is out of reach."""
     variation, nearest, farthest = 0.0, low[0], high[0]
     for a, b in zip(low[1:], high[1:], strict=True):
         if a > farthest:

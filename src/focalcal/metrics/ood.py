@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.metrics import auc, roc_curve
 
 from focalcal.metrics.statistics import sample_statistics
 from focalcal.predictions import Predictions
@@ -89,6 +88,8 @@ class _RocCurve(NamedTuple):
 
     @classmethod
     def of(cls, inside: Predictions, outside: Predictions, score: Score) -> "_RocCurve":
+        from sklearn.metrics import roc_curve  # importing scikit-learn takes a second
+
         _check(inside, outside, score)
         scores = np.concatenate([uncertainty(inside, score), uncertainty(outside, score)])
         is_out = np.repeat([False, True], [len(inside), len(outside)])
@@ -99,6 +100,8 @@ class _RocCurve(NamedTuple):
         return cls(false_rates, true_rates)
 
     def area(self) -> float:
+        from sklearn.metrics import auc
+
         return float(auc(self.false_rates, self.true_rates))
 
     def false_rate_at(self, tpr: float) -> float:
@@ -108,10 +111,10 @@ class _RocCurve(NamedTuple):
 
 def uncertainty(preds: Predictions, score: Score = "entropy") -> npt.NDArray[np.float64]:
     """(N,) float64: how little the model trusts itself, by entropy in nats or by minus its confidence."""
+    if bool((preds.values.isnan() | (preds.values == torch.inf)).any()):
+        raise ValueError("The predictions hold NaN or +inf; make them with Predictions.from_logits or from_probs.")
     statistics = sample_statistics(preds)
     values = statistics.entropy if score == "entropy" else -statistics.confidence
-    if not bool(values.isfinite().all()):
-        raise ValueError("The predictions hold NaN or +inf; make them with Predictions.from_logits or from_probs.")
     return np.asarray(values.numpy(), dtype=np.float64)
 
 

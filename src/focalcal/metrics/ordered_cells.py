@@ -51,7 +51,7 @@ class OrderedCells:
         self._log(cell, terms[:2], before)
 
     def _log(self, cell: Tensor, terms: Tensor, before: Tensor) -> None:
-        """Write down samples of heavy cells; ``before`` is the mass and correct mass of each one's cell without them."""
+        """Write down samples of heavy cells; ``before``: mass and correct mass of each one's cell without them."""
         limit = self._share * float(self._sums[0].sum())
         kept = (cell % 2 == 1) & ((self._sums[0, cell] > limit) | self._logged[cell])
         # A cell that was too light to be logged begins with one run of what it held.
@@ -65,19 +65,41 @@ class OrderedCells:
         if sum(runs.shape[1] for runs in self._runs) > 1.5 / self._share:
             self._runs = [_joined(torch.cat(self._runs, dim=1), limit)]
 
-    def pieces(self) -> Pieces:
-        """What is known, in order."""
-        cells = torch.nonzero((self._sums[0] > 0) & ~self._logged)[:, 0]
-        runs = torch.cat(self._runs, dim=1)
-        of_run = runs[0].long()
-        value = self._edges[of_run // 2]
+    @property
+    def mass(self) -> Tensor:
+        """The total number of samples, or their weight: a float64 scalar."""
+        return self._sums[0].sum()
+
+    def pieces(self, cuts: Tensor) -> Pieces:
+        """What is known, in order: runs, or a cell, where there is a cut, and everything from one to the next together.
+
+        Args:
+            cuts: (M + 1,) positions on the axis of cumulated mass, from 0 to the total.
+        """
+        cumulated = self._sums[0].cumsum(0)
+        cut_cells = torch.unique(torch.searchsorted(cumulated, cuts[1:-1]).clamp(max=len(cumulated) - 1))
+        group = _groups_around(cut_cells, len(cumulated))
+        at = group[cut_cells]
+        number = int(group[-1]) + 1
+        joined = torch.stack([sum_by_index(group, number, row) for row in self._sums])
+        low, high = torch.zeros(number, dtype=torch.float64), torch.ones(number, dtype=torch.float64)
         # Cell 2i lies between edges i − 1 and i, cell 2i + 1 is edge i.
-        low, high = (self._edges[(place // 2).clamp(min=0)] for place in (cells - 1, cells))
-        joined = [torch.cat([self._sums[row, cells], runs[row + 1]]) for row in (0, 1)]
-        joined += [torch.cat([self._sums[2, cells], runs[1] * value])]
-        joined += [torch.cat([low, value]), torch.cat([high, value])]
-        order = torch.cat([cells, of_run]).argsort(stable=True)
-        return Pieces(*(part[order] for part in joined))
+        low[at], high[at] = (self._edges[(cell // 2).clamp(min=0)] for cell in (cut_cells - 1, cut_cells))
+        cells = torch.cat([joined, low[None], high[None]])
+        in_runs = self._logged[cut_cells]
+        cells[0, at[in_runs]] = 0
+        runs, order = self._runs_of(cut_cells[in_runs])
+        held = torch.nonzero(cells[0] > 0)[:, 0]
+        everything = torch.cat([cells[:, held], runs], dim=1)
+        place = torch.cat([held, group[order]]).argsort(stable=True)
+        return Pieces(*everything[:, place])
+
+    def _runs_of(self, cells: Tensor) -> tuple[Tensor, Tensor]:
+        """The runs of some cells as (5, R), the rows of `Pieces`, by arrival in each cell; and their cells (R,)."""
+        chosen = torch.cat([runs[:, torch.isin(runs[0].long(), cells)] for runs in self._runs], dim=1)
+        cell = chosen[0].long()
+        value = self._edges[cell // 2]
+        return torch.stack([chosen[1], chosen[2], chosen[1] * value, value, value]), cell
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything, as tensors."""
@@ -91,6 +113,15 @@ class OrderedCells:
         cells._sums, cells._logged = state["sums"].clone(), state["logged"].clone()
         cells._runs = [state["runs"].clone()]
         return cells
+
+
+def _groups_around(cells: Tensor, number: int) -> Tensor:
+    """(number,) int64: consecutive groups of cells, in which each of the given (ascending) cells is alone."""
+    begins = torch.zeros(number + 1, dtype=torch.int64)
+    begins[cells] = 1
+    begins[cells + 1] = 1
+    begins[0] = 0
+    return begins[:-1].cumsum(0)
 
 
 def _joined(runs: Tensor, limit: float) -> Tensor:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.stats import binomtest
 from torch import Tensor
 
 from focalcal.metrics.resampling import Counts
@@ -150,5 +149,7 @@ def sign_test(a: Tensor, b: Tensor) -> float:
         >>> sign_test(torch.tensor([True, True, True, False]), torch.tensor([False, False, False, False]))
         0.25
     """
+    from scipy.stats import binomtest  # importing scipy.stats takes half a second
+
     only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
     return float(binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0

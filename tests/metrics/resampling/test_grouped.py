@@ -8,7 +8,6 @@ from focalcal.metrics.resampling import RESAMPLED_METRICS, Resampler, grouped
 from focalcal.metrics.resampling.counts import all_once, bootstrap_counts
 from focalcal.metrics.resampling.grouped import (
     GROUPS,
-    RESAMPLED_METRICS,
     STREAMED_METRICS,
     GroupedResampler,
     resampler_of,
