@@ -4,9 +4,58 @@ The public names are imported on first use, so that ``import focalcal`` stays fa
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from focalcal._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    # What a type checker and an editor see; at run time each name is imported on first use.
+    from focalcal import calibrators, gamma, losses, metrics, plots, predictions
+    from focalcal.calibrators import (
+        DirichletCalibration,
+        FocalInverse,
+        FocalTemperatureScaling,
+        HistogramBinning,
+        Identity,
+        IsotonicCalibration,
+        MatrixScaling,
+        TemperatureScaling,
+        VectorScaling,
+        build_calibrator,
+        load_calibrator,
+    )
+    from focalcal.gamma import (
+        EpochGamma,
+        FixedGamma,
+        SampleGamma,
+        gamma_star,
+        gradient_factor,
+    )
+    from focalcal.losses import (
+        BrierLoss,
+        FocalLoss,
+        LabelSmoothingLoss,
+        MMCELoss,
+        binary_focal_loss,
+        brier_loss,
+        build_loss,
+        focal_loss,
+        mmce,
+        smoothed_cross_entropy,
+    )
+    from focalcal.metrics import (
+        Accumulator,
+        Evaluation,
+        bootstrap,
+        compare,
+        evaluate,
+    )
+    from focalcal.predictions import (
+        Predictions,
+        PredictionsFile,
+        open_predictions,
+        predict,
+    )
 
 # Public name -> the module that has it.
 _WHERE = {
@@ -48,7 +97,50 @@ _WHERE = {
 }
 _SUBMODULES = ("gamma", "losses", "predictions", "metrics", "calibrators", "plots")
 
-__all__ = ["__version__", *_SUBMODULES, *_WHERE]
+__all__ = [
+    "Accumulator",
+    "BrierLoss",
+    "DirichletCalibration",
+    "EpochGamma",
+    "Evaluation",
+    "FixedGamma",
+    "FocalInverse",
+    "FocalLoss",
+    "FocalTemperatureScaling",
+    "HistogramBinning",
+    "Identity",
+    "IsotonicCalibration",
+    "LabelSmoothingLoss",
+    "MMCELoss",
+    "MatrixScaling",
+    "Predictions",
+    "PredictionsFile",
+    "SampleGamma",
+    "TemperatureScaling",
+    "VectorScaling",
+    "__version__",
+    "binary_focal_loss",
+    "bootstrap",
+    "brier_loss",
+    "build_calibrator",
+    "build_loss",
+    "calibrators",
+    "compare",
+    "evaluate",
+    "focal_loss",
+    "gamma",
+    "gamma_star",
+    "gradient_factor",
+    "load_calibrator",
+    "losses",
+    "metrics",
+    "mmce",
+    "open_predictions",
+    "plots",
+    "predict",
+    "predictions",
+    "smoothed_cross_entropy",
+]
 
 
 def __getattr__(name: str) -> Any:

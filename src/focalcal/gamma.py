@@ -75,6 +75,8 @@ def gradient_factor(p: ArrayLike, gamma: float | ArrayLike) -> ArrayLike:
         >>> gradient_factor(1.0, 0.5)
         0.0
     """
+    if isinstance(gamma, Tensor) and not isinstance(p, Tensor):
+        return gradient_factor(torch.as_tensor(p, dtype=gamma.dtype, device=gamma.device), gamma)
     if isinstance(p, Tensor):
         if not p.is_floating_point():
             raise TypeError(f"p must be floating-point, got {p.dtype}.")
@@ -99,7 +101,7 @@ def gamma_star(p0: ArrayLike) -> ArrayLike:
     The paper writes it with the branch W₋₁ of Lambert's function, which loses its digits at both ends of the interval.
     With x = −γ log(1 − p0) the equation is log(1 + ρx) = x, ρ = p0 log p0 / ((1 − p0) log(1 − p0)) > 1: concave, so
     that Newton's iteration from the right of the root falls to it without overshooting. In float64 the result is within
-    1e-10 relative on [1e-6, 0.49]; nearer to 0.5, where γ* itself goes to 0, the relative error grows as 1/(1 − 2 p0)².
+    1e-10 relative on [1e-6, 0.49]; nearer to 0.5, where γ* itself goes to 0, the relative error grows as 1/(1 − 2 p0).
 
     Args:
         p0: probabilities in (0, 0.5); a float, an array or a tensor of any shape.
@@ -213,7 +215,12 @@ class EpochGamma(GammaPolicy):
 
     def __init__(self, schedule: Mapping[int, float]) -> None:
         starts = tuple(schedule)
-        if not starts or starts[0] != 0 or any(int(s) != s for s in starts) or list(starts) != sorted(set(starts)):
+        if (
+            not starts
+            or starts[0] != 0
+            or not all(isinstance(s, int) for s in starts)
+            or list(starts) != sorted(set(starts))
+        ):
             raise ValueError(
                 f"The epochs of a γ schedule must be whole numbers that start at 0 and increase, got {starts}."
             )
@@ -230,7 +237,7 @@ class EpochGamma(GammaPolicy):
 
     def at_epoch(self, epoch: int) -> FixedGamma:
         """The γ of the phase that ``epoch`` (counted from 0) lies in."""
-        if epoch < 0:
+        if not epoch >= 0:
             raise ValueError(f"An epoch is counted from 0, got {epoch}.")
         return FixedGamma(next(g for s, g in zip(self.starts[::-1], self.gammas[::-1], strict=True) if s <= epoch))
 
@@ -325,8 +332,9 @@ def as_policy(gamma: float | GammaPolicy) -> GammaPolicy:
     """A number as a policy; a policy as itself."""
     if isinstance(gamma, GammaPolicy):
         return gamma
-    if isinstance(gamma, (int, float)) and not isinstance(gamma, bool):
-        return _fixed(gamma)
+    if isinstance(gamma, (int, float, np.integer, np.floating)) and not isinstance(gamma, bool):
+        # torch.compile does not look into a cache.
+        return FixedGamma(gamma) if torch.compiler.is_compiling() else _fixed(gamma)
     raise TypeError(f"gamma must be a number or a γ policy such as SampleGamma, got {type(gamma).__name__}.")
 
 

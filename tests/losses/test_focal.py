@@ -145,6 +145,78 @@ def test_many_rows_are_the_same_as_few(monkeypatch):
     torch.testing.assert_close(results(), whole)
 
 
+@pytest.mark.parametrize("shift", [0.0, 50.0, 1000.0, -1e4])
+def test_logits_far_from_0_lose_nothing_on_any_way(shift, monkeypatch):
+    """Small, by blocks, traceable: the same numbers as cross-entropy's, and the same γ at p = 0.2."""
+    from focalcal.losses import focal_terms
+
+    torch.manual_seed(8)
+    logits, target = torch.randn(400, 5) * 4 + shift, torch.randint(5, (400,))
+    logits[:10] = shift
+    onehot = functional.one_hot(target, 5).float()
+    reference = functional.cross_entropy(logits, target, reduction="none")
+    exact = fc.focal_loss((logits - shift).double(), target, fc.SampleGamma.flsd53(), reduction="none").float()
+    for few in (focal_terms._FEW, 0):
+        monkeypatch.setattr(focal_terms, "_FEW", few)
+        for t in (target, onehot):
+            plain = fc.focal_loss(logits, t, 0.0, reduction="none")
+            torch.testing.assert_close(plain, reference, atol=1e-6, rtol=1e-5)
+            chosen = fc.focal_loss(logits, t, fc.SampleGamma.flsd53(), reduction="none")
+            torch.testing.assert_close(chosen[:10], exact[:10])
+            traced = torch.func.vmap(lambda z, t: fc.focal_loss(z, t, fc.SampleGamma.flsd53()))(logits, t)
+            torch.testing.assert_close(chosen, traced, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: torch.randn(6, 50).t(), lambda: torch.randn(1, 6, 9, 9), lambda: torch.randn(50, 12)[:, ::2]]
+)
+def test_strides_do_not_matter(make, monkeypatch):
+    from focalcal.losses import focal_terms
+
+    torch.manual_seed(9)
+    logits = make()
+    target = torch.randint(6, logits.shape[:1] + logits.shape[2:])
+    for few in (focal_terms._FEW, 0):
+        monkeypatch.setattr(focal_terms, "_FEW", few)
+        for t in (target, torch.rand_like(logits)):
+            leaf = logits.detach().requires_grad_()
+            (ours,) = torch.autograd.grad(fc.focal_loss(leaf, t, 0.0), leaf)
+            (theirs,) = torch.autograd.grad(functional.cross_entropy(leaf, t), leaf)
+            torch.testing.assert_close(ours, theirs)
+
+
+def test_without_gradient_and_in_inference_mode():
+    logits, target = torch.randn(9, 4, requires_grad=True), torch.randint(4, (9,))
+    expected = fc.focal_loss(logits, target).detach()
+    with torch.no_grad():
+        assert fc.focal_loss(logits, target).equal(expected)
+    with torch.inference_mode():
+        inside = logits * 1
+        torch.testing.assert_close(fc.focal_loss(inside, target), expected)
+        for name in ("mmce", "mmce-formula", "ls-0.1", "brier", "flsd-53"):
+            assert fc.build_loss(name)(inside, target).isfinite()
+
+
+def test_nan_in_an_ignored_row_stays_out_of_the_loss(monkeypatch):
+    from focalcal.losses import focal_terms
+
+    logits, target = torch.randn(4, 3), torch.tensor([0, -100, 2, 1])
+    logits[1] = math.nan
+    for few in (focal_terms._FEW, 0):
+        monkeypatch.setattr(focal_terms, "_FEW", few)
+        for gamma in (0.0, 2.0):
+            assert fc.focal_loss(logits, target, gamma).isfinite()
+    assert fc.brier_loss(logits, target).isfinite()
+
+
+def test_odd_class_weights_scale_the_gradient_as_in_cross_entropy():
+    logits, target = torch.randn(6, 3, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 2])
+    for weight in (torch.tensor([-1.0, -2.0, -3.0]).double(), torch.full((3,), 1e-40).double()):
+        ours = with_gradient(lambda z, w=weight: fc.focal_loss(z, target, 0.0, weight=w), logits)
+        theirs = with_gradient(lambda z, w=weight: functional.cross_entropy(z, target, weight=w), logits)
+        torch.testing.assert_close(ours, theirs)
+
+
 # ---------------------------------------------------------------- nothing breaks at the ends
 
 EXTREMES = [
@@ -253,6 +325,25 @@ def test_second_derivative_after_the_logits_changed_raises():
         torch.autograd.grad(loss, x, create_graph=True)
 
 
+def test_second_derivative_after_the_target_changed_raises():
+    logits, target = torch.randn(5, 4, requires_grad=True), torch.zeros(5, dtype=torch.long)
+    loss = fc.focal_loss(logits, target)
+    target.fill_(3)
+    with pytest.raises(RuntimeError, match="unchanged"):
+        torch.autograd.grad(loss, logits, create_graph=True)
+
+
+def test_hooks_on_the_logits_run_once_under_create_graph():
+    x = torch.randn(5, 4, requires_grad=True)
+    target = torch.zeros(5, dtype=torch.long)
+    gradients = []
+    for create_graph in (False, True):
+        logits = x * 1
+        logits.register_hook(lambda g: g * 2)
+        gradients += torch.autograd.grad(fc.focal_loss(logits, target), x, create_graph=create_graph)
+    torch.testing.assert_close(*gradients)
+
+
 def test_the_choice_of_gamma_is_not_differentiated():
     logits = torch.tensor([[0.3, 0.0, 0.0]], dtype=torch.float64)
     policy = fc.SampleGamma(thresholds=(0.9,), gammas=(5.0, 3.0))
@@ -328,10 +419,22 @@ def test_compiles_without_a_graph_break():
     torch.manual_seed(6)
     logits, target = torch.randn(9, 5), torch.randint(5, (9,))
     target[0] = -100
-    for loss in (fc.FocalLoss(fc.SampleGamma.flsd53()), fc.FocalLoss(0.5, label_smoothing=0.1)):
+    named = [fc.build_loss(name) for name in ("ls-0.1", "mmce", "mmce-formula", "brier")]
+    for loss in (
+        fc.FocalLoss(fc.SampleGamma.flsd53()),
+        lambda z, t: fc.focal_loss(z, t, 0.5, label_smoothing=0.1),
+        *named,
+    ):
         compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
         ours = with_gradient(lambda z, f=compiled: f(z, target), logits)
         torch.testing.assert_close(ours, with_gradient(lambda z, f=loss: f(z, target), logits))
+
+
+def test_compiles_soft_targets_of_varying_batch_sizes():
+    compiled = torch.compile(fc.FocalLoss(3.0), fullgraph=True, backend="aot_eager")
+    for n in (5, 6, 7, 8):
+        logits, soft = torch.randn(n, 3), torch.rand(n, 3)
+        torch.testing.assert_close(compiled(logits, soft), fc.focal_loss(logits, soft))
 
 
 def test_exports_inside_a_module():
@@ -454,7 +557,29 @@ def test_binary_at_gamma_0_is_binary_cross_entropy():
     torch.testing.assert_close(ours, reference(logit, target, pos_weight=weight))
 
 
+def test_binary_of_a_scalar_and_second_derivatives():
+    logit = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    assert fc.binary_focal_loss(logit, torch.tensor(1.0)).shape == ()
+    assert torch.autograd.gradgradcheck(lambda z: fc.binary_focal_loss(z, torch.tensor(0.7).double(), 2.0), logit)
+
+
+def test_gamma_can_be_changed_on_the_module():
+    loss, logits, target = fc.FocalLoss(5.0), torch.randn(4, 3), torch.tensor([0, 1, 2, 0])
+    loss.gamma = fc.FixedGamma(1.0)
+    assert loss(logits, target) == fc.focal_loss(logits, target, 1.0)
+
+
+def test_class_weights_that_fit_nothing_are_refused_at_construction():
+    for weight in (torch.ones(1), torch.ones(2, 2)):
+        with pytest.raises(ValueError, match="at least 2 classes"):
+            fc.FocalLoss(weight=weight)
+    with pytest.raises(ValueError, match="not differentiated"):
+        fc.BrierLoss(weight=torch.ones(2, requires_grad=True))
+
+
 def test_binary_errors():
+    with pytest.raises(ValueError, match=r"pos_weight of shape \(3,\) does not broadcast"):
+        fc.binary_focal_loss(torch.zeros(2), torch.zeros(2), pos_weight=torch.ones(3))
     with pytest.raises(ValueError, match=r"shape \(2,\).*got \(3,\)"):
         fc.binary_focal_loss(torch.zeros(2), torch.zeros(3))
     with pytest.raises(TypeError, match="floating-point"):

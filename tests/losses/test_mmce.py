@@ -108,3 +108,16 @@ def test_errors_are_one_sentence():
         fc.mmce(torch.zeros(1, 2), torch.tensor([0]), width=0.0)
     with pytest.raises(ValueError, match="penalty must be at least 0"):
         fc.MMCELoss(-1.0)
+
+
+def test_bad_input_is_not_hidden():
+    assert fc.mmce(torch.full((2, 3), float("nan")), torch.tensor([0, 1])).isnan()
+    with pytest.raises(ValueError, match="Target 7 is out of range"):
+        fc.mmce(torch.zeros(2, 3), torch.tensor([7, 0]))
+
+
+def test_autocast_changes_nothing():
+    logits, target = torch.randn(20, 3), torch.randint(3, (20,))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = fc.mmce(logits, target)
+    assert inside == fc.mmce(logits, target)

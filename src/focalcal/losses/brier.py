@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from focalcal.losses.inputs import LossInput, Reduction, check_options, naming_bad_index, prepare
+from focalcal.losses.inputs import LossInput, Reduction, check_options, check_weight, naming_bad_index, prepare
 
 
 def brier_loss(
@@ -40,8 +40,9 @@ def _terms(given: LossInput) -> Tensor:
     q = given.class_probabilities()
     distance = (torch.softmax(given.logits, 1) - q).square().sum(1)
     if given.is_hard:
-        return distance * given.sample_weight(given.valid())
-    return distance if given.weight is None else distance * (q @ given.weight)
+        weight = given.sample_weight(given.valid())
+        return torch.where(weight == 0, 0.0, distance * weight)
+    return distance if given.weight is None else distance * (q * given.weight).sum(1)
 
 
 class BrierLoss(nn.Module):
@@ -60,6 +61,7 @@ class BrierLoss(nn.Module):
     ) -> None:
         super().__init__()
         check_options(reduction)
+        check_weight(weight)
         self.register_buffer("weight", weight)
         self.ignore_index = ignore_index
         self.reduction: Reduction = reduction

@@ -5,7 +5,15 @@ from torch import Tensor, nn
 
 from focalcal.gamma import GammaPolicy, as_policy
 from focalcal.losses.focal_terms import FocalRule, Source, fused_focal, needs_tracing, traceable_focal
-from focalcal.losses.inputs import LossInput, Reduction, check_options, check_values, naming_bad_index, prepare
+from focalcal.losses.inputs import (
+    LossInput,
+    Reduction,
+    check_options,
+    check_values,
+    check_weight,
+    naming_bad_index,
+    prepare,
+)
 
 
 def focal_loss(
@@ -56,7 +64,8 @@ def focal_loss(
         check_values(given)
     if needs_tracing(given):
         return traceable_focal(given, rule)
-    return naming_bad_index(lambda: fused_focal(given.logits, given, rule, Source(logits, prepared)), given)
+    source = lambda: Source(logits, (target, weight), prepared)  # noqa: E731
+    return naming_bad_index(lambda: fused_focal(given, rule, source), given)
 
 
 class FocalLoss(nn.Module):
@@ -91,24 +100,26 @@ class FocalLoss(nn.Module):
     ) -> None:
         super().__init__()
         check_options(reduction, label_smoothing)
+        check_weight(weight)
         self.gamma = as_policy(gamma)
         self.register_buffer("weight", weight)
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
         self.reduction: Reduction = reduction
         self.validate = validate
-        self.set_epoch(0)
+        self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Tells a γ schedule which epoch (counted from 0) it is; other policies don't care."""
-        self.gamma_in_force = self.gamma.at_epoch(epoch)
+        self.gamma.at_epoch(epoch)  # raises for an epoch that there is not
+        self.epoch = epoch
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """The focal loss of logits (N, C, …) and class indices or class probabilities."""
         return focal_loss(
             logits,
             target,
-            self.gamma_in_force,
+            self.gamma.at_epoch(self.epoch),
             weight=self.weight,
             ignore_index=self.ignore_index,
             label_smoothing=self.label_smoothing,
@@ -117,7 +128,7 @@ class FocalLoss(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        """The γ policy and what differs from the defaults."""
+        """The γ policy, the reduction and the smoothing."""
         return f"{self.gamma}, reduction={self.reduction!r}, label_smoothing={self.label_smoothing}"
 
 
@@ -154,9 +165,25 @@ def binary_focal_loss(
     if not isinstance(target, Tensor) or target.shape != logit.shape:
         shape = tuple(target.shape) if isinstance(target, Tensor) else type(target).__name__
         raise ValueError(f"A logit of shape {tuple(logit.shape)} needs a target of the same shape, got {shape}.")
-    check_options(reduction, 0.0)
-    positive = target.to(logit.dtype if target.dtype != torch.float64 else target.dtype)
-    mass = torch.stack([1 - positive, positive if pos_weight is None else positive * pos_weight], -1).flatten(0, -2)
-    pairs = torch.stack([torch.zeros_like(logit), logit], -1).flatten(0, -2)
-    terms = focal_loss(pairs, mass.to(pairs.dtype), gamma, reduction="none").reshape(logit.shape)
+    if target.is_complex():
+        raise TypeError("The target must hold probabilities of the positive class, got complex numbers.")
+    check_options(reduction)
+    positive = target.to(logit.dtype)
+    mass = torch.stack([1 - positive, positive * _positive_weight(pos_weight, logit)], -1).reshape(-1, 2)
+    pairs = torch.stack([torch.zeros_like(logit), logit], -1).reshape(-1, 2)
+    # The traceable way: nobody but this function holds the pairs that a second derivative would need.
+    given = prepare(pairs, mass, reduction="none")
+    terms = traceable_focal(given, FocalRule(as_policy(gamma), 0.0)).reshape(logit.shape)
     return {"none": terms, "sum": terms.sum(), "mean": terms.mean()}[reduction]
+
+
+def _positive_weight(pos_weight: Tensor | float | None, logit: Tensor) -> Tensor | float:
+    if pos_weight is None:
+        return 1.0
+    if not isinstance(pos_weight, Tensor):
+        return pos_weight
+    try:
+        return pos_weight.expand(logit.shape)
+    except RuntimeError:
+        shapes = f"{tuple(pos_weight.shape)} does not broadcast to the logit's {tuple(logit.shape)}"
+        raise ValueError(f"pos_weight of shape {shapes}.") from None

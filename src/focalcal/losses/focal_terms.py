@@ -20,7 +20,9 @@ from torch.nn import Parameter
 from torch.utils.weak import TensorWeakRef
 
 from focalcal.gamma import GammaPolicy, focal_power, power_and_factor
-from focalcal.losses.inputs import LossInput, at_least_tiny
+from focalcal.losses.inputs import LossInput, nonzero, transforms_active
+
+Prepare = Callable[[Tensor], LossInput]
 
 # Elements of a block of rows: small enough for a cache, large enough to hide the cost of a call.
 _BLOCK_ELEMENTS = 1 << 20
@@ -30,10 +32,7 @@ _FEW = 1 << 14
 
 def needs_tracing(given: LossInput) -> bool:
     """Whether the traceable way must be gone."""
-    # torch has no public name for "a torch.func transform is active", and autograd.Function's own support for them
-    # costs more per call than all of a small loss.
-    transformed = torch._C._are_functorch_transforms_active()
-    return given.target.requires_grad or torch.compiler.is_compiling() or transformed
+    return given.target.requires_grad or torch.compiler.is_compiling() or transforms_active()
 
 
 @dataclass(frozen=True)
@@ -47,18 +46,26 @@ class FocalRule:
 class Source:
     """The user's logits, held weakly: for a second derivative, which then costs nothing to who doesn't ask for one."""
 
-    def __init__(self, logits: Tensor, prepare: Callable[[Tensor], LossInput]) -> None:
-        self._logits, self._version, self._prepare = TensorWeakRef(logits), logits._version, prepare
+    def __init__(
+        self, logits: Tensor, others: tuple[Tensor | None, ...], prepare: Callable[[Tensor], LossInput]
+    ) -> None:
+        self._logits, self._others, self._prepare = TensorWeakRef(logits), others, prepare
+        self._versions = _versions(logits, *others)
 
     def again(self) -> LossInput:
         """The input of the loss once more, connected to the logits."""
         logits = self._logits()
-        if logits is None or logits._version != self._version:
+        if logits is None or _versions(logits, *self._others) != self._versions:
             raise RuntimeError(
-                "A second derivative of the focal loss needs its logits: keep a reference to them, unchanged, until "
-                "backward(create_graph=True), or use torch.func."
+                "A second derivative of the focal loss needs its logits: keep a reference to them, unchanged as the "
+                "target and the weights, until backward(create_graph=True), or use torch.func."
             )
-        return self._prepare(logits)
+        # A view, lest hooks on the logits run twice.
+        return self._prepare(logits.view_as(logits))
+
+
+def _versions(*tensors: Tensor | None) -> list[int]:
+    return [-1 if t is None or t.is_inference() else t._version for t in tensors]
 
 
 class _FusedFocal(torch.autograd.Function):
@@ -67,8 +74,7 @@ class _FusedFocal(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, given: LossInput, rule: FocalRule, source: Source) -> Tensor:
         """``logits`` are those of ``given``, (M, C)."""
-        compute = _small_loss if _is_small(given, rule) else _blockwise_loss
-        loss, gradient = compute(given, rule, ctx.needs_input_grad[0])
+        loss, gradient = _loss_and_gradient(given, rule, ctx.needs_input_grad[0])
         ctx.save_for_backward(gradient)
         ctx.rule, ctx.source = rule, source
         return loss
@@ -82,7 +88,20 @@ class _FusedFocal(torch.autograd.Function):
         return gradient * (upstream.reshape(-1, 1) if upstream.dim() else upstream), None, None, None
 
 
-fused_focal: Callable[..., Tensor] = _FusedFocal.apply
+_apply_fused: Callable[..., Tensor] = _FusedFocal.apply
+
+
+def fused_focal(given: LossInput, rule: FocalRule, source: Callable[[], Source]) -> Tensor:
+    """The loss by the fused way; ``source`` is asked for only where a gradient may be."""
+    if torch.is_grad_enabled() and given.logits.requires_grad:
+        return _apply_fused(given.logits, given, rule, source())
+    with torch.no_grad():
+        return _loss_and_gradient(given, rule, False)[0]
+
+
+def _loss_and_gradient(given: LossInput, rule: FocalRule, wants_gradient: bool) -> tuple[Tensor, Tensor | None]:
+    """The reduced loss and its gradient, (M, C); for "none" the gradient of each sample's loss."""
+    return (_small_loss if _is_small(given, rule) else _blockwise_loss)(given, rule, wants_gradient)
 
 
 def _differentiable_gradient(given: LossInput, rule: FocalRule, upstream: Tensor) -> Tensor:
@@ -92,9 +111,9 @@ def _differentiable_gradient(given: LossInput, rule: FocalRule, upstream: Tensor
 
 
 def _blockwise_loss(given: LossInput, rule: FocalRule, wants_gradient: bool) -> tuple[Tensor, Tensor | None]:
-    """The reduced loss and its gradient, (M, C); for "none" the gradient of each sample's loss."""
+    """By blocks of rows."""
     gradient, mass = torch.empty_like(given.logits) if wants_gradient else None, given.mass()
-    scale = 1.0 if mass is None else 1 / at_least_tiny(mass)
+    scale = 1.0 if mass is None else 1 / nonzero(mass)
     compute = _hard_block if given.is_hard and rule.smoothing == 0 else _soft_block
     terms = [
         compute(given.rows(rows), rule, scale, None if gradient is None else gradient[rows])
@@ -105,7 +124,8 @@ def _blockwise_loss(given: LossInput, rule: FocalRule, wants_gradient: bool) -> 
 
 def _blocks(logits: Tensor) -> Iterator[slice]:
     """Blocks of rows that fit the cache; an accelerator has its own way with memory and gets one block."""
-    rows = _BLOCK_ELEMENTS // logits.shape[1] if logits.device.type == "cpu" else len(logits)
+    elements = _BLOCK_ELEMENTS * torch.get_num_threads()
+    rows = elements // logits.shape[1] if logits.device.type == "cpu" else len(logits)
     for start in range(0, max(1, len(logits)), max(1, rows)):
         yield slice(start, start + max(1, rows))
 
@@ -115,7 +135,7 @@ def _hard_block(block: LossInput, rule: FocalRule, scale: Tensor | float, gradie
     p = torch.softmax(block.logits, 1, out=gradient)
     valid = block.valid()
     index = (block.target * valid).unsqueeze(1)
-    nll = _log_normaliser(block.logits, p) - block.logits.gather(1, index).squeeze(1)
+    nll = _nll(block.logits, p, block.logits.gather(1, index)).squeeze(1)
     power, factor = power_and_factor(nll, rule.policy.for_nll(nll))
     weight = block.sample_weight(valid)
     if gradient is not None:
@@ -128,7 +148,7 @@ def _hard_block(block: LossInput, rule: FocalRule, scale: Tensor | float, gradie
 def _soft_block(block: LossInput, rule: FocalRule, scale: Tensor | float, gradient: Tensor | None) -> Tensor:
     """Terms of class probabilities; writes p_k Σ_y w_y q_y g_y − w_k q_k g_k, scaled, into ``gradient``."""
     p = torch.softmax(block.logits, 1, out=gradient)
-    nll = _log_normaliser(block.logits, p).unsqueeze(1) - block.logits
+    nll = _nll(block.logits, p, block.logits)
     mass = _class_mass(block, rule.smoothing)
     power, factor = power_and_factor(nll, rule.policy.for_nll(nll))
     if gradient is not None:
@@ -137,9 +157,12 @@ def _soft_block(block: LossInput, rule: FocalRule, scale: Tensor | float, gradie
     return power.mul_(nll).mul_(mass).masked_fill_(mass == 0, 0).sum(1)
 
 
-def _log_normaliser(logits: Tensor, p: Tensor) -> Tensor:
-    """(M,) log Σ_k exp z_k by the largest p = exp z / Σ, which never underflows: saves a second exponential."""
-    return logits.amax(1) - p.amax(1).log()
+def _nll(logits: Tensor, p: Tensor, of: Tensor) -> Tensor:
+    """−log p of the classes with logits ``of``, by the largest p, which never underflows: saves a second exponential.
+
+    The largest logit is subtracted first, so that nothing is lost where all logits are far from 0.
+    """
+    return (logits.amax(1, keepdim=True) - of) - p.amax(1, keepdim=True).log()
 
 
 def _is_small(given: LossInput, rule: FocalRule) -> bool:
@@ -165,7 +188,7 @@ def _small_loss(given: LossInput, rule: FocalRule, wants_gradient: bool) -> tupl
     nll = -values.take(place)
     power, factor = power_and_factor(nll, rule.policy.for_nll(nll))
     if not all_valid:
-        nll[~valid] = factor[~valid] = 0
+        nll[~valid] = power[~valid] = factor[~valid] = 0
     if wants_gradient:
         if given.reduction == "mean":
             factor /= max(count, 1)
@@ -199,7 +222,7 @@ def traceable_focal(given: LossInput, rule: FocalRule) -> Tensor:
         valid = given.valid()
         nll = -log_p.gather(1, (given.target * valid).unsqueeze(1)).squeeze(1)
         mass = given.sample_weight(valid)
-        terms = mass * _forgiven(_traceable_terms(nll, rule.policy), mass)
+        terms = torch.where(mass == 0, 0.0, mass * _forgiven(_traceable_terms(nll, rule.policy), mass))
     else:
         mass = _class_mass(given, rule.smoothing)
         terms = (mass * _forgiven(_traceable_terms(-log_p, rule.policy), mass)).sum(1)

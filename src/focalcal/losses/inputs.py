@@ -78,17 +78,22 @@ class LossInput:
         total = terms.sum()
         if mass is None:
             return total.to(self.dtype)
-        if not torch.is_grad_enabled():
+        if isinstance(mass, int) or not torch.is_grad_enabled():
             return (total / mass).to(self.dtype)
-        mean = total / at_least_tiny(mass)
         # 0/0 only in the value: as in PyTorch, a batch in which all is ignored has loss NaN and gradient 0.
-        return torch.where(torch.as_tensor(mass == 0, device=mean.device), torch.nan, mean).to(self.dtype)
+        return torch.where(mass == 0, torch.nan, total / nonzero(mass)).to(self.dtype)
 
 
-def at_least_tiny(mass: Tensor | int) -> Tensor | float:
+def transforms_active() -> bool:
+    """Whether torch.func, or a mode that traces or fakes operations, is at work: then values must not be looked at."""
+    # torch has no public names for either, and autograd.Function's own support for torch.func costs more per call than
+    # all of a small loss.
+    return torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack() > 0
+
+
+def nonzero(mass: Tensor | int) -> Tensor | int:
     """A divisor that leaves 0 / 0 at 0 and every other quotient as it is."""
-    tiny = torch.finfo(torch.float32).tiny
-    return mass.clamp(min=tiny) if isinstance(mass, Tensor) else max(mass, tiny)
+    return torch.where(mass == 0, 1, mass) if isinstance(mass, Tensor) else mass or 1
 
 
 def prepare(
@@ -116,8 +121,8 @@ def prepare(
         raise ValueError(f"ignore_index works with class indices only, got {ignore_index} with class probabilities.")
     return LossInput(
         logits=_compute_type(_flatten(logits, class_dim)),
-        target=_compute_type(_flatten(target, class_dim)) if soft else _flat_indices(target),
-        weight=None if weight is None else _compute_type(weight.detach()).to(_compute_dtype(logits)),
+        target=_flatten(target, class_dim).to(_compute_dtype(logits)) if soft else _flat_indices(target),
+        weight=None if weight is None else weight.to(_compute_dtype(logits)),
         ignore_index=ignore_index,
         reduction=reduction,
         shape=sample_shape,
@@ -131,6 +136,18 @@ def check_options(reduction: str, label_smoothing: float = 0.0) -> None:
         raise ValueError(f"reduction must be one of none, mean and sum, got {reduction!r}.")
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"label_smoothing must lie in [0, 1], got {label_smoothing}.")
+
+
+def check_weight(weight: Tensor | None) -> None:
+    """Raises for class weights that can fit no logits."""
+    if weight is None:
+        return
+    if not isinstance(weight, Tensor) or not weight.is_floating_point():
+        raise TypeError("The class weights must be a floating-point tensor.")
+    if weight.dim() != 1 or len(weight) < 2:
+        raise ValueError(f"The class weights must have shape (C,) with at least 2 classes, got {tuple(weight.shape)}.")
+    if weight.requires_grad:
+        raise ValueError("The class weights are not differentiated: pass weight.detach().")
 
 
 def check_values(given: LossInput) -> None:
@@ -147,7 +164,7 @@ def check_values(given: LossInput) -> None:
 
 def naming_bad_index(compute: Callable[[], Tensor], given: LossInput) -> Tensor:
     """Runs ``compute``; where it fails on a class index out of range, raises a sentence that names the index."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or transforms_active():
         return compute()
     try:
         return compute()
@@ -175,8 +192,7 @@ def _check_types(logits: Tensor, target: Tensor, weight: Tensor | None) -> None:
         raise TypeError(f"Logits must be floating-point, got {logits.dtype}.")
     if target.dtype == torch.bool or target.is_complex():
         raise TypeError(f"The target must hold class indices or class probabilities, got {target.dtype}.")
-    if weight is not None and not (isinstance(weight, Tensor) and weight.is_floating_point()):
-        raise TypeError("The class weights must be a floating-point tensor.")
+    check_weight(weight)
 
 
 def _check_shapes(

@@ -6,7 +6,15 @@ import torch
 from torch import Tensor, nn
 
 from focalcal.losses.focal import focal_loss
-from focalcal.losses.inputs import LossInput, Reduction, check_options, naming_bad_index, prepare
+from focalcal.losses.inputs import (
+    LossInput,
+    Reduction,
+    check_indices,
+    check_options,
+    check_weight,
+    prepare,
+    transforms_active,
+)
 
 Normalization = Literal["published", "formula"]
 
@@ -37,7 +45,9 @@ def mmce(
     """
     _check_width(width)
     given = prepare(logits, target, ignore_index=ignore_index)
-    return naming_bad_index(lambda: _root(_squared(given, weighted, width, power=1)), given).to(given.dtype)
+    if given.is_hard and given.target.is_cpu and not (torch.compiler.is_compiling() or transforms_active()):
+        check_indices(given)  # an index out of range would only count as wrong
+    return _root(_squared(given, weighted, width, power=1)).to(given.dtype)
 
 
 def _squared(given: LossInput, weighted: bool, width: float, power: int) -> Tensor:
@@ -51,7 +61,7 @@ def _squared(given: LossInput, weighted: bool, width: float, power: int) -> Tens
     else:
         a = _share(right.to(confidence.dtype) - confidence, valid, power)
     kernel = torch.exp(-(confidence.unsqueeze(0) - confidence.unsqueeze(1)).abs() / width)
-    return a @ (kernel @ a)
+    return (a * (kernel * a).sum(1)).sum()  # not a matrix product, which autocast would take in half precision
 
 
 def _share(values: Tensor, group: Tensor, power: int) -> Tensor:
@@ -62,8 +72,8 @@ def _share(values: Tensor, group: Tensor, power: int) -> Tensor:
 
 def _root(squared: Tensor) -> Tensor:
     """√x with derivative 0 at 0, where the kernel form is at its minimum; rounding may have left x below 0."""
-    positive = squared > 0
-    return torch.where(positive, torch.where(positive, squared, 1.0).sqrt(), 0.0)
+    nothing = squared <= 0
+    return torch.where(nothing, 0.0, torch.where(nothing, 1.0, squared).sqrt())
 
 
 def _check_width(width: float) -> None:
@@ -110,6 +120,7 @@ class MMCELoss(nn.Module):
     ) -> None:
         super().__init__()
         check_options(reduction)
+        check_weight(weight)
         _check_width(width)
         if reduction == "none":
             raise ValueError("MMCE belongs to a batch and has no value for each sample: reduction must be mean or sum.")

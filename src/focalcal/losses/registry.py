@@ -18,7 +18,9 @@ _PAPER_EPOCHS = 350
 
 
 def _schedule(last: float, total_epochs: int | None) -> EpochGamma:
-    return EpochGamma({0: 5.0, 100: 3.0, 250: last}).scaled(total_epochs or _PAPER_EPOCHS, of=_PAPER_EPOCHS)
+    return EpochGamma({0: 5.0, 100: 3.0, 250: last}).scaled(
+        _PAPER_EPOCHS if total_epochs is None else total_epochs, of=_PAPER_EPOCHS
+    )
 
 
 _BUILDERS: dict[str, Callable[..., nn.Module]] = {
@@ -59,6 +61,8 @@ def build_loss(name: str, *, epochs: int | None = None, **options: Any) -> nn.Mo
         >>> build_loss("flsc-531", epochs=35).gamma
         EpochGamma({0: 5.0, 10: 3.0, 25: 1.0})
     """
+    if not isinstance(name, str):
+        raise TypeError(f"The name of a loss is a string, got {type(name).__name__}.")
     if name.startswith("flsc-") and name in _BUILDERS:
         return _BUILDERS[name](epochs=epochs, **options)
     if name in _BUILDERS:

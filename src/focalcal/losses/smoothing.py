@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from focalcal.losses.focal import focal_loss
-from focalcal.losses.inputs import Reduction, check_options
+from focalcal.losses.inputs import Reduction, check_options, check_weight
 
 
 def smoothed_cross_entropy(
@@ -85,6 +85,7 @@ class LabelSmoothingLoss(nn.Module):
     ) -> None:
         super().__init__()
         check_options(reduction)
+        check_weight(weight)
         _check_alpha(alpha)
         self.alpha = alpha
         self.register_buffer("weight", weight)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from focalcal.metrics.arrival_runs import ArrivalRuns, joined_runs
 from focalcal.metrics.binning import sum_by_index
 from focalcal.metrics.confidence_cells import cell_limits
 from focalcal.metrics.equal_mass_range import Pieces
@@ -30,8 +31,7 @@ class OrderedCells:
         self._share = share
         self._edges = edges
         self._sums = torch.zeros(3, 2 * len(edges) + 1, dtype=torch.float64)
-        # Cell, mass, correct mass of each run; in each cell in order of arrival.
-        self._runs = [torch.zeros(3, 0, dtype=torch.float64)]
+        self._runs = ArrivalRuns()
         self._logged = torch.zeros(self._sums.shape[1], dtype=torch.bool)
 
     @classmethod
@@ -60,10 +60,12 @@ class OrderedCells:
         held = torch.zeros(2, len(begun), dtype=torch.float64)
         held[:, place] = before[:, first_time]
         self._logged[cell[kept]] = True
-        self._runs.append(torch.cat([begun.double()[None], held]))
-        self._runs.append(_joined(torch.cat([cell.double()[None], terms])[:, kept], limit))
-        if sum(runs.shape[1] for runs in self._runs) > 1.5 / self._share:
-            self._runs = [_joined(torch.cat(self._runs, dim=1), limit)]
+        self._runs.add(torch.cat([begun.double()[None], held]))
+        self._runs.add(joined_runs(torch.cat([cell.double()[None], terms])[:, kept], limit))
+        if self._runs.is_full:
+            # The data have grown: short runs can be joined, and some cells are no longer heavy.
+            self._logged &= self._sums[0] > limit
+            self._runs.tidy(self._logged, limit)
 
     @property
     def mass(self) -> Tensor:
@@ -96,22 +98,22 @@ class OrderedCells:
 
     def _runs_of(self, cells: Tensor) -> tuple[Tensor, Tensor]:
         """The runs of some cells as (5, R), the rows of `Pieces`, by arrival in each cell; and their cells (R,)."""
-        chosen = torch.cat([runs[:, torch.isin(runs[0].long(), cells)] for runs in self._runs], dim=1)
+        chosen = self._runs.of_cells(cells)
         cell = chosen[0].long()
         value = self._edges[cell // 2]
         return torch.stack([chosen[1], chosen[2], chosen[1] * value, value, value]), cell
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything, as tensors."""
-        runs = torch.cat(self._runs, dim=1)
-        return {"edges": self._edges, "sums": self._sums.clone(), "runs": runs, "logged": self._logged.clone()}
+        runs, logged = self._runs.runs.clone(), self._logged.clone()
+        return {"edges": self._edges, "sums": self._sums.clone(), "runs": runs, "logged": logged}
 
     @classmethod
     def from_state_dict(cls, share: float, state: Mapping[str, Tensor]) -> "OrderedCells":
         """The cells that `state_dict` described."""
         cells = cls(share, state["edges"].clone())
         cells._sums, cells._logged = state["sums"].clone(), state["logged"].clone()
-        cells._runs = [state["runs"].clone()]
+        cells._runs = ArrivalRuns(state["runs"])
         return cells
 
 
@@ -122,18 +124,3 @@ def _groups_around(cells: Tensor, number: int) -> Tensor:
     begins[cells + 1] = 1
     begins[0] = 0
     return begins[:-1].cumsum(0)
-
-
-def _joined(runs: Tensor, limit: float) -> Tensor:
-    """Sort by cell, keeping the order in each, and join neighbours into runs of about the limit, at most twice that."""
-    if runs.shape[1] == 0:
-        return runs
-    runs = runs[:, runs[0].argsort(stable=True)]
-    before = runs[1].cumsum(0) - runs[1]
-    first = torch.cat([torch.ones(1, dtype=torch.bool), runs[0].diff() > 0])
-    start = before[first][first.cumsum(0) - 1]
-    block = ((before - start) / limit).floor_()
-    begins = first | torch.cat([first[:1], block.diff() != 0])
-    run = begins.cumsum(0) - 1
-    sums = [sum_by_index(run, int(run[-1]) + 1, part) for part in runs[1:]]
-    return torch.stack([runs[0][begins], *sums])
