@@ -10,7 +10,7 @@ from focalcal.metrics.temperature_search import logits_of, target_gaps
 from focalcal.predictions import Predictions
 
 # A block and its exponentials stay in the cache.
-_BLOCK_NUMBERS = 2**16
+_BLOCK_NUMBERS = 2**18
 
 
 @dataclass(frozen=True)

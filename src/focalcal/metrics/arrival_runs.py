@@ -1,4 +1,4 @@
-"""Runs of samples that came one after another and fell into one cell: how much of them, and how much of it was right."""
+"""Runs of samples that came one after another and fell into one cell: how many, and how many of them were right."""
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ _FEWEST_RUNS = 2**18
 class ArrivalRuns:
     """A list of runs, (3, R) float64: cell, mass and correct mass; those of a cell in order of arrival.
 
-    They stand in memory taken once for many: small tensors between large ones that come and go would leave it in pieces.
+    They stand in memory taken once for many: small tensors between large ones that come and go would leave pieces.
 
     Args:
         runs: what to begin with.
