@@ -45,7 +45,7 @@ $(PEERS)/.installed: pyproject.toml constraints.txt
 
 docs: setup  ## build the documentation into site/
 	$(BIN)/python docs/draw.py
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:  ## remove what was built
 	rm -rf $(VENV) .venv-peers site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

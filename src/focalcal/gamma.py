@@ -69,7 +69,7 @@ def gradient_factor(p: ArrayLike, gamma: float | ArrayLike) -> ArrayLike:
         g, of the type of ``p`` and the broadcast shape. Tensors stay on their device, and values outside [0, 1] give
         NaN there, so that nothing synchronises; for floats and arrays they raise.
 
-    Example:
+    Examples:
         >>> round(gradient_factor(0.2, 5.0), 4)
         0.9869
         >>> gradient_factor(1.0, 0.5)
@@ -110,7 +110,7 @@ def gamma_star(p0: ArrayLike) -> ArrayLike:
         γ*, of the type and shape of ``p0``. Values outside (0, 0.5) raise; in a tensor that is not on the CPU they give
         NaN, so that nothing synchronises.
 
-    Example:
+    Examples:
         >>> round(gamma_star(0.2), 4), round(gamma_star(0.25), 4)
         (4.8506, 3.0702)
     """
@@ -176,7 +176,7 @@ class GammaPolicy(ABC):
 class FixedGamma(GammaPolicy):
     """The same γ always (FL-1, FL-2, FL-3).
 
-    Example:
+    Examples:
         >>> FixedGamma(3)(torch.tensor([0.1, 0.9]))
         3.0
     """
@@ -202,7 +202,7 @@ class EpochGamma(GammaPolicy):
     Args:
         schedule: first epoch of a phase -> γ of the phase; the first key is 0. ``FocalLoss.set_epoch`` moves along it.
 
-    Example:
+    Examples:
         >>> schedule = EpochGamma({0: 5.0, 100: 3.0, 250: 1.0})
         >>> schedule.at_epoch(99), schedule.at_epoch(100)
         (FixedGamma(gamma=5.0), FixedGamma(gamma=3.0))
@@ -263,7 +263,7 @@ class SampleGamma(GammaPolicy):
     ``gammas[i]`` holds from ``thresholds[i-1]`` (included) to ``thresholds[i]`` (excluded). The choice is not
     differentiated, and made of comparisons with Python numbers, so that no device synchronises for it.
 
-    Example:
+    Examples:
         >>> SampleGamma.flsd53()(torch.tensor([0.1, 0.2, 0.9]))
         tensor([5., 3., 3.])
     """
@@ -318,7 +318,7 @@ class SampleGamma(GammaPolicy):
 
         ``from_p0((0.2, 0.25))`` is FLSD-53 before its rounding: γ*(0.2) below 0.2, γ*(0.25) from there on.
 
-        Example:
+        Examples:
             >>> [round(g, 2) for g in SampleGamma.from_p0((0.2, 0.25)).gammas]
             [4.85, 3.07]
         """

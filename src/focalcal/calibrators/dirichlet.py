@@ -23,7 +23,7 @@ class DirichletCalibration(AffineCalibrator):
         weight_: W, (K, K) float64; row i makes the logit of class i.
         bias_: b, (K,) float64, mean 0.
 
-    Example:
+    Examples:
         >>> from focalcal.predictions import Predictions
         >>> val = Predictions.from_probs([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.2, 0.8]], [0, 1, 1, 1])
         >>> DirichletCalibration().fit(val).transform(val).kind

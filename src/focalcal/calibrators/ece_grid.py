@@ -27,7 +27,7 @@ def fit_temperature_on_grid(preds: Predictions, grid: Sequence[float], bins: int
         grid: positive temperatures in any order.
         bins: the number of bins.
 
-    Example:
+    Examples:
         >>> preds = Predictions.from_logits([[4.0, 0.0]] * 4, [0, 0, 0, 1])  # right 3 times of 4: T = 3.64 is best
         >>> fit_temperature_on_grid(preds, [1.0, 3.0, 3.7, 5.0], bins=15)
         3.7

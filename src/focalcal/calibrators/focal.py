@@ -30,7 +30,7 @@ class FocalInverse(LogitCalibrator):
     Args:
         gamma: the γ of the focal loss that the network was trained with, above −1; 0 changes nothing.
 
-    Example:
+    Examples:
         >>> from focalcal.predictions import Predictions
         >>> q = Predictions.from_probs([[0.64706, 0.35294]], [0])  # what minimises the focal loss, γ = 3, at p = 0.9
         >>> FocalInverse(gamma=3.0).transform(q).probs().round(decimals=3)
@@ -71,7 +71,7 @@ class FocalTemperatureScaling(LogitCalibrator):
         temperature_: T.
         gamma_: γ.
 
-    Example:
+    Examples:
         >>> from focalcal.predictions import Predictions
         >>> val = Predictions.from_logits([[4.0, 0.0]] * 3 + [[1.0, 0.0]] * 4 + [[4.0, 0.0]], [0, 0, 0, 0, 0, 1, 1, 1])
         >>> scaler = FocalTemperatureScaling().fit(val)

@@ -11,7 +11,7 @@ from focalcal.gamma import factor_from_nll
 def accurate_nll(logits: Tensor) -> Tensor:
     """−log softmax, (N, K), with full relative precision also at the largest logit, where log_softmax rounds to 0.
 
-    Example:
+    Examples:
         >>> accurate_nll(torch.tensor([[100.0, 0.0]], dtype=torch.float64))
         tensor([[3.7201e-44, 1.0000e+02]], dtype=torch.float64)
     """
@@ -24,7 +24,7 @@ def accurate_nll(logits: Tensor) -> Tensor:
 def inverse_logits(nll: Tensor, gamma: float) -> Tensor:
     """Logits log h(q) = log q − log g(q, γ) at q = exp(−nll), float64; its softmax is the posterior.
 
-    Example:
+    Examples:
         >>> q = torch.tensor([0.7743, 0.2257], dtype=torch.float64)  # what minimises the focal loss, γ = 1, at p = 0.9
         >>> inverse_logits(-q.log(), 1.0).softmax(0).round(decimals=3)
         tensor([0.9000, 0.1000], dtype=torch.float64)

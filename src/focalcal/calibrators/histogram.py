@@ -26,7 +26,7 @@ class HistogramBinning(OneVsRestCalibrator):
     Attributes:
         frequency_: (K, bins) float64, NaN in empty bins.
 
-    Example:
+    Examples:
         >>> from focalcal.predictions import Predictions
         >>> val = Predictions.from_probs([0.1, 0.9, 0.8, 0.7], [0, 1, 1, 0])
         >>> HistogramBinning(bins=2).fit(val).transform(val).values[:, 1]

@@ -12,7 +12,7 @@ from focalcal.predictions import Predictions
 class Identity(Calibrator):
     """Leave predictions as they are; fit only records NLL and ECE.
 
-    Example:
+    Examples:
         >>> from focalcal.predictions import Predictions
         >>> preds = Predictions.from_probs([[0.75, 0.25]], [0])
         >>> Identity().transform(preds) is preds

@@ -25,7 +25,7 @@ class IsotonicCalibration(OneVsRestCalibrator):
         thresholds_: K tensors (m_k,) float64, increasing: where the pieces of each class's curve meet.
         curve_: K tensors (m_k,) float64, the curve there.
 
-    Example:
+    Examples:
         >>> from focalcal.predictions import Predictions
         >>> val = Predictions.from_probs([0.1, 0.3, 0.6, 0.9], [0, 1, 0, 1])
         >>> IsotonicCalibration().fit(val).transform(val).values[:, 1].tolist()

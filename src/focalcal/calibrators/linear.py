@@ -21,7 +21,7 @@ class VectorScaling(AffineCalibrator):
         weight_: a, (K,) float64.
         bias_: b, (K,) float64, mean 0.
 
-    Example:
+    Examples:
         >>> from focalcal.predictions import Predictions
         >>> val = Predictions.from_logits([[2.0, 0.0], [2.0, 0.0], [0.0, 2.0], [0.0, 2.0]], [0, 1, 1, 1])
         >>> VectorScaling().fit(val).bias_.sign()
@@ -56,7 +56,7 @@ class MatrixScaling(AffineCalibrator):
         weight_: W, (K, K) float64; row i makes the logit of class i.
         bias_: b, (K,) float64, mean 0.
 
-    Example:
+    Examples:
         >>> from focalcal.predictions import Predictions
         >>> val = Predictions.from_logits([[2.0, 0.0], [2.0, 0.0], [0.0, 2.0], [0.0, 2.0]], [0, 1, 1, 1])
         >>> MatrixScaling().fit(val).weight_.shape

@@ -53,7 +53,7 @@ def build_calibrator(name: str, **options: Any) -> Calibrator:
         ValueError: there is no such calibrator.
         TypeError: the calibrator has no such option, or needs one that is missing.
 
-    Example:
+    Examples:
         >>> build_calibrator("temperature-ece", bins=25)
         TemperatureScaling(objective='ece', grid=None, bins=25)
         >>> build_calibrator("temprature")
@@ -83,7 +83,7 @@ def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
         FileNotFoundError: there is no such file.
         ValueError: one sentence with the file's name, for a file that is damaged or not a calibrator.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     FocalInverse(gamma=3.0).save(f"{folder}/inverse.json")

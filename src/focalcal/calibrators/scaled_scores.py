@@ -33,7 +33,7 @@ class ScaledScores:
     def of(cls, preds: Predictions) -> "ScaledScores":
         """The scores of predictions; soft labels count as their most probable class in ``correct``.
 
-        Example:
+        Examples:
             >>> scores = ScaledScores.of(Predictions.from_logits([[math.log(9.0), 0.0]], [1]))
             >>> scores.correct.tolist(), scores.confidence(temperature=2.0).tolist()
             ([False], [0.75])

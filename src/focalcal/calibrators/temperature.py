@@ -41,7 +41,7 @@ class TemperatureScaling(LogitCalibrator):
     Attributes:
         temperature_: T. For "nll" between 1e-4 and 1e4; a :class:`CalibrationWarning` tells when it stopped there.
 
-    Example:
+    Examples:
         >>> from focalcal.predictions import Predictions
         >>> val = Predictions.from_logits([[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [4.0, 0.0]], [0, 0, 0, 1])
         >>> scaler = TemperatureScaling().fit(val)

@@ -36,7 +36,7 @@ def run(app: typer.Typer) -> int:
 def sentence(error: BaseException) -> str:
     """The message on one line, with options in place of keyword arguments.
 
-    Example:
+    Examples:
         >>> sentence(ValueError("a.npz: it has no 'labels'; name them with labels_key."))
         "a.npz: it has no 'labels'; name them with --labels-key."
     """

@@ -34,7 +34,7 @@ GATE_OPTIONS = [
 class Gate:
     """A bound that a metric must keep.
 
-    Example:
+    Examples:
         >>> gate = Gate("ece", "max", 0.02)
         >>> gate.is_met(0.01), gate.is_met(0.03), gate.is_met(math.nan)
         (True, False, False)
@@ -80,7 +80,7 @@ class Gate:
 def chosen_gates(options: Mapping[str, float]) -> list[Gate]:
     """The gates of the options that were given.
 
-    Example:
+    Examples:
         >>> chosen_gates({"max_ece": 0.02, "min_accuracy": 0.9})
         [Gate(metric='accuracy', side='min', limit=0.9), Gate(metric='ece', side='max', limit=0.02)]
     """

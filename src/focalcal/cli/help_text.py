@@ -7,7 +7,7 @@ from collections.abc import Callable
 def help_text(command: Callable[..., None]) -> str:
     r"""The docstring of a command with one line a paragraph.
 
-    Example:
+    Examples:
         >>> def command() -> None:
         ...     '''Do it.
         ...

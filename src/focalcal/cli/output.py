@@ -36,7 +36,7 @@ def print_json(content: Mapping[str, Any]) -> None:
 def plain(value: Any) -> Any:
     """The same in dicts, lists, and numbers that JSON has.
 
-    Example:
+    Examples:
         >>> plain({"a": (1.5, float("nan"))})
         {'a': [1.5, None]}
     """

@@ -58,7 +58,7 @@ READINGS: Mapping[str, Reading] = {
 def written(metric: str, value: float) -> str:
     """A value for people: percent where that is customary; a dash where it is undefined.
 
-    Example:
+    Examples:
         >>> written("ece", 0.0537), written("nll", 0.37821), written("signed_gap", -0.012), written("mce", math.nan)
         ('5.37%', '0.3782', '−1.20', '–')
     """
@@ -71,7 +71,7 @@ def written(metric: str, value: float) -> str:
 def written_change(metric: str, value: float) -> str:
     """A difference of two values for people: percentage points where the values are in percent.
 
-    Example:
+    Examples:
         >>> written_change("ece", -0.0412), written_change("nll", 0.0312)
         ('−4.12 pt', '+0.0312')
     """

@@ -57,7 +57,7 @@ def opened(path: Path, reading: Mapping[str, Any], split: str = "test") -> Predi
 def shown_names(first: Path, second: Path) -> tuple[str, str]:
     """What to call two files: their names, with the folder's where those are equal.
 
-    Example:
+    Examples:
         >>> shown_names(Path("runs/a/test.npz"), Path("runs/b/test.npz"))
         ('a/test.npz', 'b/test.npz')
     """

@@ -26,7 +26,7 @@ def brier_loss(
     Returns:
         A scalar, or the loss of each sample for "none".
 
-    Example:
+    Examples:
         >>> import torch
         >>> brier_loss(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
         tensor(0.5000)
@@ -48,7 +48,7 @@ def _terms(given: LossInput) -> Tensor:
 class BrierLoss(nn.Module):
     """``brier_loss`` as a module.
 
-    Example:
+    Examples:
         >>> import torch
         >>> BrierLoss()(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
         tensor(0.5000)

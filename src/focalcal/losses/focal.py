@@ -47,7 +47,7 @@ def focal_loss(
     Returns:
         A scalar, or the loss of each sample for "none"; of the logits' type, float32 under autocast.
 
-    Example:
+    Examples:
         >>> import torch
         >>> logits = torch.tensor([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
         >>> focal_loss(logits, torch.tensor([0, 2]), gamma=3.0).round(decimals=4)
@@ -79,7 +79,7 @@ class FocalLoss(nn.Module):
         reduction: "mean", "sum" or "none".
         validate: also look at the values of each call.
 
-    Example:
+    Examples:
         >>> import torch, focalcal as fc
         >>> criterion = fc.FocalLoss(fc.SampleGamma.flsd53())
         >>> criterion(torch.zeros(4, 5), torch.tensor([0, 1, 2, 3])).round(decimals=4)  # p = 0.2 takes γ = 3
@@ -155,7 +155,7 @@ def binary_focal_loss(
     Returns:
         A scalar, or the loss of each element for "none".
 
-    Example:
+    Examples:
         >>> import torch
         >>> binary_focal_loss(torch.tensor([2.0, -1.0]), torch.tensor([1, 1]), gamma=2.0).round(decimals=4)
         tensor(0.3518)

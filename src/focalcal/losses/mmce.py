@@ -38,7 +38,7 @@ def mmce(
     Returns:
         A scalar ≥ 0, whose gradient where it is 0 is 0. An empty batch gives 0.
 
-    Example:
+    Examples:
         >>> import torch
         >>> mmce(torch.tensor([[4.0, 0.0], [0.0, 4.0]]), torch.tensor([0, 0])).round(decimals=4)
         tensor(0.4820)
@@ -98,7 +98,7 @@ class MMCELoss(nn.Module):
         ignore_index: class index that contributes nothing.
         reduction: "mean" or "sum" of cross-entropy.
 
-    Example:
+    Examples:
         >>> import torch
         >>> loss = MMCELoss(penalty=2.0)
         >>> loss(torch.tensor([[4.0, 0.0], [0.0, 4.0]]), torch.tensor([0, 0])).round(decimals=4)

@@ -55,7 +55,7 @@ def build_loss(name: str, *, epochs: int | None = None, **options: Any) -> nn.Mo
     Returns:
         A module that is called with logits and targets, as ``torch.nn.CrossEntropyLoss`` is.
 
-    Example:
+    Examples:
         >>> build_loss("flsd-53").gamma
         SampleGamma(thresholds=(0.2,), gammas=(5.0, 3.0))
         >>> build_loss("flsc-531", epochs=35).gamma

@@ -31,7 +31,7 @@ def smoothed_cross_entropy(
     Returns:
         A scalar, or the loss of each sample for "none".
 
-    Example:
+    Examples:
         >>> import torch
         >>> smoothed_cross_entropy(torch.tensor([[2.0, 0.0]]), torch.tensor([0]), alpha=0.05).round(decimals=4)
         tensor(0.2269)
@@ -67,7 +67,7 @@ def _check_alpha(alpha: float) -> None:
 class LabelSmoothingLoss(nn.Module):
     """``smoothed_cross_entropy`` as a module (LS-0.05 of the paper).
 
-    Example:
+    Examples:
         >>> import torch
         >>> LabelSmoothingLoss(0.05)(torch.tensor([[2.0, 0.0]]), torch.tensor([0])).round(decimals=4)
         tensor(0.2269)

@@ -35,7 +35,7 @@ class Accumulator:
         num_classes: K, at least 2.
         bins: the number of bins of binned metrics.
 
-    Example:
+    Examples:
         >>> whole, part = Accumulator(num_classes=2), Accumulator(num_classes=2)
         >>> whole.update(probs=[[0.75, 0.25], [0.5, 0.5]], labels=[0, 1])
         >>> part.update(probs=[[0.125, 0.875]], labels=[1])

@@ -65,7 +65,7 @@ def joined_runs(runs: Tensor, limit: float) -> Tensor:
         runs: (3, R) float64, of which none has more than the limit of mass, unless it is a single sample.
         limit: positive.
 
-    Example:
+    Examples:
         >>> runs = torch.tensor([[7.0, 2.0, 7.0, 7.0], [1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0]]).double()
         >>> joined_runs(runs, limit=2.0).tolist()
         [[2.0, 7.0, 7.0], [1.0, 2.0, 1.0], [1.0, 1.0, 1.0]]

@@ -21,7 +21,7 @@ def edges(bins: int) -> Tensor:
     Returns:
         A float64 tensor of shape (M + 1,).
 
-    Example:
+    Examples:
         >>> edges(4).tolist()
         [0.0, 0.25, 0.5, 0.75, 1.0]
     """
@@ -47,7 +47,7 @@ def bin_index(p: Tensor, bins: int) -> Tensor:
     Returns:
         An int64 tensor of the shape of ``p``.
 
-    Example:
+    Examples:
         >>> bin_index(torch.tensor([0.0, 0.25, 0.26, 1.0]), bins=4).tolist()
         [0, 0, 1, 3]
     """
@@ -69,7 +69,7 @@ def equal_mass_bounds(n: int, bins: int) -> Tensor:
     Returns:
         An int64 tensor of shape (M + 1,), from 0 to n.
 
-    Example:
+    Examples:
         >>> equal_mass_bounds(8, bins=3).tolist()
         [0, 3, 6, 8]
     """
@@ -115,7 +115,7 @@ def bin_sums(index: Tensor, size: int, confidence: Tensor, correct: Tensor, weig
         correct: (N,) bool.
         weight: (N,) float64, or None for one a sample.
 
-    Example:
+    Examples:
         >>> index, confidence = torch.tensor([0, 1, 1]), torch.tensor([0.25, 0.75, 1.0])
         >>> sums = bin_sums(index, 2, confidence, torch.tensor([False, True, True]))
         >>> sums.count.tolist(), sums.confidence.tolist(), sums.correct.tolist()

@@ -18,7 +18,7 @@ def ece(preds: Predictions, bins: int = 15, convention: Convention = "focalcal")
         convention: which bin a value on an edge belongs to; ``"torchmetrics"`` and ``"netcal"`` give those libraries'
             values.
 
-    Example:
+    Examples:
         >>> preds = Predictions.from_probs([[0.75, 0.25], [0.875, 0.125], [0.625, 0.375], [0.25, 0.75]], [0, 0, 1, 1])
         >>> ece(preds, bins=2), ece(preds, bins=4)
         (0.0, 0.0625)
@@ -34,7 +34,7 @@ def mce(preds: Predictions, bins: int = 15, convention: Convention = "focalcal")
         bins: the number of bins M, of equal width.
         convention: as for `ece`.
 
-    Example:
+    Examples:
         >>> mce(Predictions.from_probs([[0.75, 0.25], [0.625, 0.375], [1.0, 0.0]], [0, 1, 0]), bins=4)
         0.1875
     """
@@ -52,7 +52,7 @@ def ada_ece(preds: Predictions, bins: int = 15) -> float:
         preds: N predictions of K classes.
         bins: the number of bins M.
 
-    Example:
+    Examples:
         >>> ada_ece(Predictions.from_probs([[0.75, 0.25], [0.625, 0.375], [1.0, 0.0]], [0, 1, 0]), bins=2)
         0.125
     """
@@ -69,7 +69,7 @@ def classwise_ece(preds: Predictions, bins: int = 15) -> float:
         preds: N predictions of K classes.
         bins: the number of bins M.
 
-    Example:
+    Examples:
         >>> classwise_ece(Predictions.from_probs([[0.75, 0.25], [0.5, 0.5]], [0, 1]), bins=2)
         0.25
     """
@@ -83,7 +83,7 @@ def class_table(preds: Predictions, bins: int = 15) -> ClassTable:
         preds: N predictions of K classes.
         bins: the number of bins, of equal width.
 
-    Example:
+    Examples:
         >>> class_table(Predictions.from_probs([[0.75, 0.25], [0.5, 0.5]], [0, 1]), bins=2).label.tolist()
         [[0, 1], [1, 0]]
     """

@@ -46,7 +46,7 @@ class ClassSums:
         confidence: as in the table, except for the first bin.
         totals: (K,) float64, the sum of each class's probability over all bins.
 
-    Example:
+    Examples:
         >>> sums = ClassSums.zeros(num_classes=2, bins=2)
         >>> sums.add(torch.tensor([[0.25, 0.75], [0.5, 0.5]]), torch.tensor([1, 0]))
         >>> sums.table().count.tolist(), sums.table().label.tolist()

@@ -70,7 +70,7 @@ def compare(
         method: of the interval, as in `bootstrap`.
         names: of the two models.
 
-    Example:
+    Examples:
         >>> import torch
         >>> probs = torch.linspace(0.05, 0.95, 400)
         >>> labels = torch.rand(400, generator=torch.Generator().manual_seed(0)) < probs

@@ -33,7 +33,7 @@ def cell_index(p: Tensor) -> Tensor:
     Returns:
         (N,) int64 in [0, CELLS).
 
-    Example:
+    Examples:
         >>> cells = cell_index(torch.tensor([0.0, 1e-9, 0.3, 0.7, 1 - 1e-9, 1.0], dtype=torch.float64))
         >>> bool((cells.diff() > 0).all()), int(cells[0]), CELLS - int(cells[-1])
         (True, 0, 1)

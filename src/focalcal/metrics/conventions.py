@@ -33,7 +33,7 @@ def bins_by_convention(preds: Predictions, bins: int, convention: Convention = "
     Returns:
         Sums of shape (M,), or (M + 1,) for torchmetrics.
 
-    Example:
+    Examples:
         >>> preds = Predictions.from_probs([[0.5, 0.5], [1.0, 0.0]], [0, 0])
         >>> bins_by_convention(preds, 2).count.tolist(), bins_by_convention(preds, 2, "torchmetrics").count.tolist()
         ([1, 1], [0, 1, 1])

@@ -32,7 +32,7 @@ def debiased_ece(preds: Predictions, bins: int = 15) -> float:
     Returns:
         A number between 0 and 1.
 
-    Example:
+    Examples:
         >>> probs = torch.tensor([[0.75, 0.25]]).expand(8, 2)
         >>> debiased_ece(Predictions.from_probs(probs, torch.tensor([0, 0, 0, 0, 0, 0, 1, 1])))  # right in 0.75 of 8
         0.0

@@ -103,7 +103,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     The i-th smallest of m is multiplied by m − i + 1, raised to the largest before it and cut off at 1. NaN stays NaN
     and is not counted.
 
-    Example:
+    Examples:
         >>> holm([0.01, 0.04, 0.03])
         [0.03, 0.06, 0.06]
     """

@@ -46,7 +46,7 @@ def ada_ece_of_pieces(pieces: Pieces, cuts: Tensor) -> BoundedValue:
         pieces: what is known.
         cuts: (M + 1,) float64, positions on the axis of cumulated mass, from 0 to the total.
 
-    Example:
+    Examples:
         >>> one = torch.ones(2, dtype=torch.float64)
         >>> certain = Pieces(one, torch.tensor([0.0, 1.0]).double(), 0.75 * one, 0.75 * one, 0.75 * one)
         >>> ada_ece_of_pieces(certain, torch.tensor([0.0, 1.0, 2.0]).double()).value

@@ -51,7 +51,7 @@ def evaluate(
     Raises:
         ValueError: for a name that is no metric (with the nearest one), or a metric that such data cannot give.
 
-    Example:
+    Examples:
         >>> preds = Predictions.from_probs([[0.75, 0.25], [0.5, 0.5], [0.125, 0.875], [0.25, 0.75]], [0, 1, 1, 1])
         >>> evaluate(preds, ["error", "brier"], bootstrap=0)
         Evaluation of 4 samples, 2 classes, 15 bins

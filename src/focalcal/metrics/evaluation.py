@@ -49,7 +49,7 @@ class Evaluation:
         bounds: how far from the exact value a metric may be, where it is not computed exactly.
         notes: sentences about what was left out or approximated, and why.
 
-    Example:
+    Examples:
         >>> evaluation = Evaluation({"ece": 0.031, "mce": float("nan")}, n=100, num_classes=2, bins=15)
         >>> evaluation
         Evaluation of 100 samples, 2 classes, 15 bins
@@ -84,7 +84,7 @@ class Evaluation:
     def to_markdown(self) -> str:
         """A table with one metric a row.
 
-        Example:
+        Examples:
             >>> print(Evaluation({"ece": 0.031}, 100, 2, 15, {"ece": (0.01, 0.05)}, level=0.9).to_markdown())
             | metric | value | 90% interval |
             |:--|--:|:--|

@@ -44,7 +44,7 @@ class EvaluationRequest:
 def checked_names(metrics: Sequence[str] | None, num_classes: int) -> tuple[str, ...]:
     """The names asked for, or all that make sense for so many classes; raises for what is no metric.
 
-    Example:
+    Examples:
         >>> checked_names(["ece", "nll", "ece"], num_classes=10)
         ('ece', 'nll')
     """

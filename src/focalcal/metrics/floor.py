@@ -31,7 +31,7 @@ def ece_floor(preds: Predictions, bins: int = 15) -> float:
     Returns:
         A number between 0 and 1. An ECE near it does not show that the model is miscalibrated.
 
-    Example:
+    Examples:
         >>> probs = torch.tensor([[0.5, 0.5]]).expand(4, 2)  # |heads − 2| of four tosses is 0.75 on average
         >>> round(ece_floor(Predictions.from_probs(probs, torch.zeros(4, dtype=torch.int64))), 6)
         0.1875

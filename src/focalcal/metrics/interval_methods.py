@@ -35,7 +35,7 @@ def interval(
         level: between 0 and 1.
         jackknife: for ``"bca"``, the metric with one sample, or one group of samples, left out at a time.
 
-    Example:
+    Examples:
         >>> replicates = np.arange(1.0, 12.0)
         >>> interval("percentile", 5.0, replicates, level=0.8), interval("basic", 5.0, replicates, level=0.8)
         ((2.0, 10.0), (0.0, 8.0))
@@ -75,7 +75,7 @@ def _bca_levels(estimate: float, defined: Array, jackknife: Array, tail: float) 
 def acceleration(jackknife: Array) -> float:
     """A sixth of the skewness of the jackknife's influence: Σd³ / (6 (Σd²)^1.5), d = mean − value; 0 without spread.
 
-    Example:
+    Examples:
         >>> acceleration(np.array([1.0, 1.0, 1.0]))
         0.0
     """

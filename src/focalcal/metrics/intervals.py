@@ -93,7 +93,7 @@ def bootstrap(
         bins: of the binned metrics.
         statistics: of ``preds``, if they are at hand, to save a pass.
 
-    Example:
+    Examples:
         >>> preds = Predictions.from_probs([[0.75, 0.25], [0.5, 0.5], [0.125, 0.875], [0.25, 0.75]], [0, 1, 1, 1])
         >>> result = bootstrap(preds, ["error", "ece"], seed=1)
         >>> result.estimates["error"], result.intervals["error"]

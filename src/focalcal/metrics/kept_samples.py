@@ -13,7 +13,7 @@ def encode(confidence: Tensor, correct: Tensor) -> Tensor:
         confidence: (N,) float64 in [0, 1].
         correct: (N,) bool.
 
-    Example:
+    Examples:
         >>> codes = encode(torch.tensor([0.0, 1.0, 0.5]).double(), torch.tensor([False, True, True]))
         >>> decode(codes)[0].tolist(), decode(codes)[1].tolist(), int(codes[0])
         ([0.0, 1.0, 0.5], [False, True, True], 1)

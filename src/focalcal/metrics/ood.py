@@ -44,7 +44,7 @@ def ood_auroc(in_distribution: Predictions, out_of_distribution: Predictions, sc
     Returns:
         The area under the ROC curve, between 0 and 1; above 0.5 if the model is less certain out of distribution.
 
-    Example:
+    Examples:
         >>> inside = Predictions.from_probs([[0.9, 0.1], [0.8, 0.2]], [0, 0])
         >>> outside = Predictions.from_probs([[0.8, 0.2], [0.5, 0.5]], [0, 0])
         >>> ood_auroc(inside, outside)  # of four pairs three are in order and one is a tie
@@ -61,7 +61,7 @@ def fpr_at_tpr(
     Arguments as in `ood_auroc`, and `tpr` in (0, 1]. A threshold flags every sample with that score or a higher one:
     there is no interpolation between thresholds. (Where in-distribution data is called positive, it is another number.)
 
-    Example:
+    Examples:
         >>> inside = Predictions.from_probs([[0.9, 0.1], [0.8, 0.2]], [0, 0])
         >>> outside = Predictions.from_probs([[0.8, 0.2], [0.5, 0.5]], [0, 0])
         >>> fpr_at_tpr(inside, outside)

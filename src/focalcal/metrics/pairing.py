@@ -14,7 +14,7 @@ def paired_with(a: Predictions, b: Predictions, names: tuple[str, str] = ("a", "
         b: predictions of the same samples, in any order if both have ids, in the same order if not.
         names: what the two are called in messages.
 
-    Example:
+    Examples:
         >>> a = Predictions.from_probs([0.9, 0.2], [1, 0], ids=["x", "y"])
         >>> b = Predictions.from_probs([0.4, 0.7], [0, 1], ids=["y", "x"])
         >>> paired_with(a, b).values[:, 1].tolist()

@@ -42,7 +42,7 @@ def random_swaps(n: int, permutations: int, seed: int, block: int | None = None)
 def every_swap(which: Counted) -> Swaps:
     """(n, 2^d) all ways of swapping some of the d samples in ``which``; the first swaps none.
 
-    Example:
+    Examples:
         >>> every_swap(np.array([True, False, True])).T.tolist()
         [[0, 0, 0], [1, 0, 0], [0, 0, 1], [1, 0, 1]]
     """
@@ -145,7 +145,7 @@ def sign_test(a: Tensor, b: Tensor) -> float:
         a: (N,) bool.
         b: (N,) bool.
 
-    Example:
+    Examples:
         >>> sign_test(torch.tensor([True, True, True, False]), torch.tensor([False, False, False, False]))
         0.25
     """

@@ -74,7 +74,7 @@ def nll_split(preds: Predictions, statistics: SampleStatistics | None = None) ->
         is masked by a logit of −inf (and the calibration is NaN), but not where a probability was given as 0, which
         counts as 1e-38 for the temperature.
 
-    Example:
+    Examples:
         >>> logits = torch.tensor([[4.0, 0.0]]).expand(4, 2)
         >>> split = nll_split(Predictions.from_logits(logits, torch.tensor([0, 0, 0, 1])))  # right in 0.75, says 0.98
         >>> round(split.total, 4), round(split.calibration, 4), round(split.refinement, 4), round(split.temperature, 4)
@@ -86,7 +86,7 @@ def nll_split(preds: Predictions, statistics: SampleStatistics | None = None) ->
 def brier_split(preds: Predictions, statistics: SampleStatistics | None = None) -> LossSplit:
     """Calibration and refinement of the Brier score Σ_k (p_k − q_k)²; arguments as in `nll_split`.
 
-    Example:
+    Examples:
         >>> logits = torch.tensor([[4.0, 0.0]]).expand(4, 2)
         >>> split = brier_split(Predictions.from_logits(logits, torch.tensor([0, 0, 0, 1])))
         >>> round(split.total, 4), round(split.refinement, 4)  # a constant forecast of 0.75 scores 2 · 0.75 · 0.25

@@ -21,7 +21,7 @@ def error(preds: Predictions) -> float:
     Args:
         preds: N predictions of K classes.
 
-    Example:
+    Examples:
         >>> error(Predictions.from_probs([[0.8, 0.2], [0.7, 0.3], [0.4, 0.6], [0.9, 0.1]], [0, 1, 1, 0]))
         0.25
     """
@@ -31,7 +31,7 @@ def error(preds: Predictions) -> float:
 def accuracy(preds: Predictions) -> float:
     """1 − `error`: the share of samples whose largest output is the label's.
 
-    Example:
+    Examples:
         >>> accuracy(Predictions.from_probs([[0.8, 0.2], [0.7, 0.3], [0.4, 0.6], [0.9, 0.1]], [0, 1, 1, 0]))
         0.75
     """
@@ -45,7 +45,7 @@ def top_k_accuracy(preds: Predictions, k: int = 5) -> float:
         preds: N predictions of K classes.
         k: between 1 and K.
 
-    Example:
+    Examples:
         >>> top_k_accuracy(Predictions.from_probs([[0.5, 0.3, 0.2], [0.6, 0.1, 0.3]], [1, 1]), k=2)
         0.5
     """
@@ -61,7 +61,7 @@ def nll(preds: Predictions) -> float:
 
     It is inf if a label has probability 0 (and weight), which a finite logit never has.
 
-    Example:
+    Examples:
         >>> round(nll(Predictions.from_probs([[0.5, 0.5], [0.25, 0.75]], [0, 1])), 4)
         0.4904
     """
@@ -71,7 +71,7 @@ def nll(preds: Predictions) -> float:
 def brier(preds: Predictions) -> float:
     """Brier score, Σ_i w_i Σ_k (p_ik − q_ik)² / Σ w: summed over classes, so between 0 and 2.
 
-    Example:
+    Examples:
         >>> brier(Predictions.from_probs([[0.5, 0.5], [0.25, 0.75]], [0, 1]))
         0.3125
     """
@@ -85,7 +85,7 @@ def mean_confidence(preds: Predictions, among: Among = "all") -> float:
         preds: N predictions of K classes.
         among: ``"all"``, ``"right"`` or ``"wrong"``.
 
-    Example:
+    Examples:
         >>> preds = Predictions.from_probs([[0.75, 0.25], [0.5, 0.5]], [0, 1])
         >>> mean_confidence(preds), mean_confidence(preds, among="wrong")
         (0.625, 0.5)
@@ -100,7 +100,7 @@ def mean_entropy(preds: Predictions, among: Among = "all") -> float:
         preds: N predictions of K classes.
         among: ``"all"``, ``"right"`` or ``"wrong"``.
 
-    Example:
+    Examples:
         >>> round(mean_entropy(Predictions.from_probs([[1.0, 0.0], [0.5, 0.5]], [0, 1])), 4)
         0.3466
     """
@@ -110,7 +110,7 @@ def mean_entropy(preds: Predictions, among: Among = "all") -> float:
 def signed_gap(preds: Predictions) -> float:
     """Mean confidence − accuracy: above 0 the model is over-confident on the whole, below 0 under-confident.
 
-    Example:
+    Examples:
         >>> signed_gap(Predictions.from_probs([[0.75, 0.25], [0.5, 0.5]], [0, 1]))
         0.125
     """
@@ -121,7 +121,7 @@ def signed_gap(preds: Predictions) -> float:
 def confident_share(preds: Predictions, threshold: float = 0.99) -> float:
     """|S99|: the share of samples whose confidence is the threshold or more, compared as doubles.
 
-    Example:
+    Examples:
         >>> confident_share(Predictions.from_probs([[0.99, 0.01], [0.5, 0.5]], [0, 1]))
         0.5
     """
@@ -131,7 +131,7 @@ def confident_share(preds: Predictions, threshold: float = 0.99) -> float:
 def confident_accuracy(preds: Predictions, threshold: float = 0.99) -> float:
     """The accuracy on the samples whose confidence is the threshold or more; NaN if there are none.
 
-    Example:
+    Examples:
         >>> confident_accuracy(Predictions.from_probs([[0.99, 0.01], [0.5, 0.5]], [0, 1]))
         1.0
     """

@@ -61,7 +61,7 @@ def smooth_ece(preds: Predictions) -> float:
         A number between 0 and 1, within 1e-4 of the exact one in the worst case and usually within 2e-6
         (`smooth_ece_of_grid` gives the bound); NaN without samples.
 
-    Example:
+    Examples:
         >>> probs = torch.tensor([[0.8, 0.2]]).expand(10, 2)
         >>> labels = torch.tensor([0] * 6 + [1] * 4)  # says 0.8, is right in 0.6
         >>> round(smooth_ece(Predictions.from_probs(probs, labels)), 6)
@@ -95,7 +95,7 @@ def residual_grid(
     Returns:
         (cells + 1,) float64. Its sum is that of the residuals.
 
-    Example:
+    Examples:
         >>> grid = residual_grid(torch.tensor([0.5, 0.9]), torch.tensor([True, False]), cells=10)
         >>> [round(x, 6) + 0.0 for x in grid.tolist()]
         [0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0, 0.0, -0.9, 0.0]

@@ -97,7 +97,7 @@ def sample_statistics(preds: Predictions) -> SampleStatistics:
     Args:
         preds: N predictions of K classes.
 
-    Example:
+    Examples:
         >>> preds = Predictions.from_probs([[0.75, 0.25], [0.5, 0.5]], [0, 1])
         >>> stats = sample_statistics(preds)
         >>> stats.confidence.tolist(), stats.correct.tolist(), stats.rank.tolist()

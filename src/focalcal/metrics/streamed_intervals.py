@@ -19,7 +19,7 @@ class StreamedBootstrap:
         bins: of the binned metrics.
         seed: of the dealing and of the resamples.
 
-    Example:
+    Examples:
         >>> from focalcal.metrics.statistics import sample_statistics
         >>> from focalcal.predictions import Predictions
         >>> streamed = StreamedBootstrap()

@@ -81,7 +81,7 @@ def fit_inverse_temperature(
     Raises:
         ValueError: if a label has a masked class, a value is NaN, or no weight is positive.
 
-    Example:
+    Examples:
         >>> values = torch.tensor([[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [4.0, 0.0]])
         >>> fit = fit_inverse_temperature(values, torch.tensor([0, 0, 0, 1]))  # 3 of 4 right: softmax must say 0.75
         >>> round(fit.temperature, 6), round(4 / math.log(3), 6)

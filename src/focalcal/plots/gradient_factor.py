@@ -29,7 +29,7 @@ def gradient_factor_curves(
 ) -> GradientFactorCurves:
     """g(p, γ) on an even grid of ``points`` probabilities from 0 to 1.
 
-    Example:
+    Examples:
         >>> gradient_factor_curves((3.0,), points=3).g.round(3).tolist()
         [[1.0, 0.385, 0.0]]
     """

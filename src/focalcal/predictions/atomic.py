@@ -14,7 +14,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     A reader sees the old file or the new one, never a part; after an error the old one is still there and nothing else.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     target = Path(folder, "note.txt")

@@ -44,7 +44,7 @@ def row_sum_tolerance(num_classes: int, dtype: torch.dtype) -> float:
     rounded rows miss 1 by that order. float32 and float64 get 1e-3, because they often hold what was float16 before.
     K / 2^25 is the most that K tiny probabilities lose when float16 rounds each of them to its smallest step.
 
-    Example:
+    Examples:
         >>> row_sum_tolerance(10, torch.float32)
         0.001000298023223877
         >>> row_sum_tolerance(10, torch.bfloat16)

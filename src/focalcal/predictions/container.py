@@ -95,7 +95,7 @@ class Predictions:
         Raises:
             ValueError: one sentence that says what is wrong, in which row, and what to do.
 
-        Example:
+        Examples:
             >>> preds = Predictions.from_logits([[2.0, 0.0, -1.0], [0.0, 1.0, 0.5]], [0, 2], split="val")
             >>> preds
             Predictions(2 samples, 3 classes, logits, split='val')
@@ -142,7 +142,7 @@ class Predictions:
             allow_duplicate_ids: as in :meth:`from_logits`.
             tolerance: how far from 1 a row may sum, in place of the default.
 
-        Example:
+        Examples:
             >>> Predictions.from_probs([0.9, 0.2], [1, 1], ids=["a", "b"]).values
             tensor([[0.1000, 0.9000],
                     [0.8000, 0.2000]], dtype=torch.float64)
@@ -217,7 +217,7 @@ from_logits, otherwise divide each row by its sum or pass a larger tolerance.
 
         The same predictions give the same bytes: no date and no path is written.
 
-        Example:
+        Examples:
             >>> import tempfile, pathlib
             >>> preds = Predictions.from_logits([[2.0, 0.0], [0.0, 1.0]], [0, 1], class_names=["cat", "dog"])
             >>> with tempfile.TemporaryDirectory() as folder:

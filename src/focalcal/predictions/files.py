@@ -169,7 +169,7 @@ def open_predictions(path: Path, **options: Unpack[ReadOptions]) -> PredictionsF
         FileNotFoundError: there is no such file.
         ValueError: one sentence with the file's name.
 
-    Example:
+    Examples:
         >>> import tempfile, pathlib
         >>> preds = Predictions.from_probs([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]], [0, 1, 1], split="test")
         >>> with tempfile.TemporaryDirectory() as folder:

@@ -45,7 +45,7 @@ def predict(
     Returns:
         Predictions on the CPU, in the order of the batches; float16 and bfloat16 outputs are raised to float32.
 
-    Example:
+    Examples:
         >>> _ = torch.manual_seed(0)
         >>> network = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5))
         >>> batches = [(torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1])), (torch.randn(2, 4), torch.tensor([2, 2]))]

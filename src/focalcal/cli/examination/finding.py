@@ -59,7 +59,7 @@ class Examined:
 def share(part: int, whole: int) -> str:
     """A share in percent, which is never rounded to all or nothing.
 
-    Example:
+    Examples:
         >>> share(1, 10000), share(9999, 10000), share(5, 5)
         ('0.01%', '99.99%', '100%')
     """

@@ -40,7 +40,7 @@ def bootstrap_counts(drawn: Drawn, samples: int, seed: int, block: int | None = 
         seed: of the draws.
         block: how many replicates at a time; by default as many as a block of bounded size holds.
 
-    Example:
+    Examples:
         >>> [c.sum(axis=0).tolist() for c in bootstrap_counts(np.array([True] * 5), samples=3, seed=0, block=2)]
         [[5, 5], [5]]
     """
@@ -86,7 +86,7 @@ def counted_sums(counts: Counts, blocks: Iterable[Tensor]) -> Tensor:
     Returns:
         A float64 tensor of shape (B, C).
 
-    Example:
+    Examples:
         >>> counted_sums(np.array([[2, 0], [0, 1]], dtype=np.uint8), [torch.tensor([[1.5], [4.0]]).double()]).tolist()
         [[3.0], [4.0]]
     """

@@ -81,7 +81,7 @@ def _around(preds: Predictions, loss: str, temperature: float) -> list[Tensor]:
 def lowest(below: Array, middle: Array, above: Array) -> Array:
     """The lowest value of parabolas through values at −1, 0 and 1 steps, not farther away than they can be trusted.
 
-    Example:
+    Examples:
         >>> lowest(np.array([4.0]), np.array([1.0]), np.array([0.0])).tolist()  # (x − 1)²
         [0.0]
     """

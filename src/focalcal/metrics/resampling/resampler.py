@@ -76,7 +76,7 @@ class Resampler(PartsResampler):
         bins: how many bins.
         statistics: of each set, if they are at hand.
 
-    Example:
+    Examples:
         >>> preds = Predictions.from_probs([[0.75, 0.25], [0.5, 0.5], [0.125, 0.875]], [0, 1, 1])
         >>> counts = np.array([[1, 3], [1, 0], [1, 0]], dtype=np.uint8)
         >>> Resampler([preds], ["error", "ece"]).values(counts)["ece"].round(4).tolist()
