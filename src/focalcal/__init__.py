@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     # What a type checker and an editor see; at run time each name is imported on first use.
     from focalcal import calibrators, gamma, losses, metrics, plots, predictions
     from focalcal.calibrators import (
+        CalibrationWarning,
         DirichletCalibration,
         FocalInverse,
         FocalTemperatureScaling,
@@ -92,6 +93,7 @@ _WHERE = {
     "Identity": "focalcal.calibrators",
     "FocalInverse": "focalcal.calibrators",
     "FocalTemperatureScaling": "focalcal.calibrators",
+    "CalibrationWarning": "focalcal.calibrators",
     "build_calibrator": "focalcal.calibrators",
     "load_calibrator": "focalcal.calibrators",
 }
@@ -100,6 +102,7 @@ _SUBMODULES = ("gamma", "losses", "predictions", "metrics", "calibrators", "plot
 __all__ = [
     "Accumulator",
     "BrierLoss",
+    "CalibrationWarning",
     "DirichletCalibration",
     "EpochGamma",
     "Evaluation",
