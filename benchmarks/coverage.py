@@ -124,14 +124,18 @@ def coverage_of(model: str, n: int, truth: dict[str, float], options: argparse.N
 
 
 def print_coverage(options: argparse.Namespace) -> None:
-    print("| model | metric | population | n | mean estimate | basic | percentile | BCa |")
-    print("|:--|:--|--:|--:|--:|--:|--:|--:|")
+    print(f"| model | metric | population | {' | '.join(f'n = {n:,}' for n in options.sizes)} |")
+    print("|:--|:--|--:|" + "--:|" * len(options.sizes))
     for model, temperature in MODELS.items():
         truth = population_values(temperature, options.seed)
-        rows = [row for n in options.sizes for row in coverage_of(model, n, truth, options)]
-        for row in sorted(rows, key=lambda row: (METRICS.index(row.metric), row.n)):
-            shares = " | ".join(f"{100 * row.coverage[method]:.0f}%" for method in METHODS)
-            print(f"| {model} | {row.metric} | {row.truth:.4f} | {row.n} | {row.mean_estimate:.4f} | {shares} |")
+        by_size = [list(coverage_of(model, n, truth, options)) for n in options.sizes]
+        for rows in zip(*by_size, strict=True):
+            cells = " | ".join(f"{row.mean_estimate:.4f}: {_percents(row.coverage)}" for row in rows)
+            print(f"| {model} | {rows[0].metric} | {rows[0].truth:.4f} | {cells} |", flush=True)
+
+
+def _percents(coverage: dict[str, float]) -> str:
+    return " / ".join(f"{100 * coverage[method]:.0f}" for method in METHODS)
 
 
 def shares_shown(n: int, temperature: float, options: argparse.Namespace) -> dict[str, float]:
@@ -166,7 +170,8 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[500, 2000, 10000])
     options = parser.parse_args()
     torch.set_num_threads(1)
-    print(f"Coverage of {options.level:.0%} intervals, {options.sets} data sets, {options.samples} resamples:\n")
+    print(f"Coverage of {options.level:.0%} intervals, {options.sets} data sets, {options.samples} resamples.")
+    print("Mean estimate: percent covered by basic / percentile / BCa intervals.\n")
     print_coverage(options)
     print(f"\nShare of {options.sets} pairs of models for which a difference is shown:\n")
     print_comparisons(options)

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
-from focalcal.calibrators import CalibrationWarning, TemperatureScaling
+from focalcal.calibrators import CalibrationWarning, TemperatureScaling, load_calibrator
 from focalcal.metrics.calibration_error import ece
 from focalcal.metrics.scores import accuracy, nll
 from focalcal.metrics.temperature_search import logits_of
@@ -178,3 +178,21 @@ class _Given(ClassifierMixin, BaseEstimator):
 
     def predict(self, values):
         return self.classes_[values.argmax(axis=1)]
+
+
+@pytest.mark.parametrize("grid", [np.array([1.0, 2.0]), torch.tensor([1.0, 2.0]), [1, 2]], ids=type)
+def test_a_grid_may_be_an_array(grid, tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    preds = Predictions.from_logits(
+        torch.randn(200, 4, generator=generator) * 3, torch.randint(4, (200,), generator=generator)
+    )
+    scaler = TemperatureScaling(objective="ece", grid=grid).fit(preds)
+    assert scaler.temperature_ == TemperatureScaling(objective="ece", grid=(1.0, 2.0)).fit(preds).temperature_
+    scaler.save(tmp_path / "t.json")
+    assert load_calibrator(tmp_path / "t.json").temperature_ == scaler.temperature_
+
+
+def test_the_test_split_is_refused_however_it_is_written():
+    preds = Predictions.from_logits(torch.zeros(4, 2), torch.zeros(4, dtype=torch.long), split="Test")
+    with pytest.raises(ValueError, match="split 'Test'"):
+        TemperatureScaling().fit(preds)

@@ -128,3 +128,8 @@ def test_a_store_joins_weights_or_none():
         joined = store.joined()
         assert len(joined) == 3
         assert (joined.weight is None) if weights is None else joined.weight.tolist() == weights
+
+
+def test_what_is_not_predictions_gets_a_sentence():
+    with pytest.raises(TypeError, match="A metric needs Predictions, not list"):
+        sample_statistics([[0.5, 0.5]])

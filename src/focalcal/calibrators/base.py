@@ -46,10 +46,10 @@ class Calibrator(ABC):
         """
         if not isinstance(preds, Predictions):
             raise TypeError(f"fit needs Predictions, not {type(preds).__name__}: use Predictions.from_logits.")
-        if preds.split == "test" and not allow_test:
+        if (preds.split or "").strip().lower() == "test" and not allow_test:
             raise ValueError(
-                "These predictions have split 'test'; fit on validation predictions, or pass allow_test=True to fit "
-                "on the test set all the same."
+                f"These predictions have split {preds.split!r}; fit on validation predictions, or pass "
+                "allow_test=True to fit on the test set all the same."
             )
         self.record_ = None
         self._check_parameters()

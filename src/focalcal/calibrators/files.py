@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -76,8 +77,8 @@ def _numbers(value: Any, key: str, gaps: bool) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Lists for tensors and tuples, null for what JSON has no number for."""
-    if isinstance(value, Tensor):
+    """Lists for tensors, arrays and tuples, null for what JSON has no number for."""
+    if isinstance(value, Tensor | np.ndarray | np.generic):
         return _plain(value.tolist())
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}

@@ -69,12 +69,16 @@ class TemperatureScaling(LogitCalibrator):
 
     def _learn(self, preds: Predictions) -> None:
         if self.objective == "ece":
-            self.temperature_ = fit_temperature_on_grid(preds, self.grid or PAPER_GRID, self.bins)
+            self.temperature_ = fit_temperature_on_grid(preds, self._temperatures(), self.bins)
             return
         fit = fit_inverse_temperature(logits_of(preds), preds.labels, preds.weights)
         self.temperature_ = fit.temperature
         if fit.bound is not None:
             warn_at_bound(fit)
+
+    def _temperatures(self) -> tuple[float, ...]:
+        """The grid as plain numbers, whatever it was given as."""
+        return PAPER_GRID if self.grid is None else tuple(float(t) for t in self.grid)
 
     def _quality(self, preds: Predictions) -> tuple[Quality, Quality]:
         # Several times faster than all statistics of two sets of predictions.

@@ -21,6 +21,7 @@ class ArrivalRuns:
     def __init__(self, runs: Tensor | None = None) -> None:
         self._length = 0
         self._memory = torch.empty(3, 0, dtype=torch.float64)
+        self._most = _FEWEST_RUNS
         if runs is not None:
             self.add(runs)
 
@@ -34,8 +35,8 @@ class ArrivalRuns:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to `tidy`, before more memory is taken."""
-        return len(self) > max(_FEWEST_RUNS, 2 * self._memory.shape[1] // 3)
+        """Whether it is time to `tidy`."""
+        return self._length > self._most
 
     def add(self, runs: Tensor) -> None:
         """Append runs (3, R) that came later than all others of their cells."""
@@ -56,6 +57,7 @@ class ArrivalRuns:
         runs = joined_runs(self.runs[:, wanted[self.runs[0].long()]], limit)
         self._length = 0
         self.add(runs)
+        self._most = max(_FEWEST_RUNS, 3 * self._length // 2)
 
 
 def joined_runs(runs: Tensor, limit: float) -> Tensor:

@@ -103,10 +103,18 @@ def sample_statistics(preds: Predictions) -> SampleStatistics:
         >>> stats.confidence.tolist(), stats.correct.tolist(), stats.rank.tolist()
         ([0.75, 0.5], [True, False], [0, 1])
     """
+    check_predictions(preds)
     store = StatisticsStore(len(preds))
     for stats, _ in block_statistics(preds):
         store.add(stats)
     return store.joined()
+
+
+def check_predictions(preds: object) -> None:
+    """Raises for anything but predictions, saying how to make them."""
+    if not isinstance(preds, Predictions):
+        what = f"A metric needs Predictions, not {type(preds).__name__}"
+        raise TypeError(f"{what}: make them with Predictions.from_logits or from_probs.")
 
 
 def block_statistics(preds: Predictions) -> Iterator[tuple[SampleStatistics, Tensor]]:
@@ -114,6 +122,7 @@ def block_statistics(preds: Predictions) -> Iterator[tuple[SampleStatistics, Ten
 
     The probabilities stand in memory that the next block writes over: use them at once or copy them.
     """
+    check_predictions(preds)
     rows = min(len(preds), rows_of_block(preds.num_classes))
     # Writing into the same memory again and again is faster than asking for new memory for every intermediate result.
     scratch = torch.empty(3, rows, preds.num_classes, dtype=preds.values.dtype)

@@ -29,10 +29,14 @@ def facts(examined: Examined) -> dict[str, Any]:
         "ids": preds.ids is not None,
         "weights": preds.weights is not None,
         "provenance": dict(preds.provenance),
-        "accuracy": float(examined.statistics.correct.double().mean()),
-        "mean_confidence": float(examined.statistics.confidence.mean()),
+        "accuracy": _mean(examined.statistics.correct, examined.statistics.weight),
+        "mean_confidence": _mean(examined.statistics.confidence, examined.statistics.weight),
     }
     return found
+
+
+def _mean(values: torch.Tensor, weight: torch.Tensor | None) -> float:
+    return float(values.double().mean() if weight is None else (values * weight).sum() / weight.sum())
 
 
 def shown_facts(found: dict[str, Any]) -> list[tuple[str, str]]:
