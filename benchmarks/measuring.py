@@ -112,11 +112,12 @@ def _ms(seconds: float) -> str:
 def main() -> None:
     peers.require()
     torch.set_num_threads(2)
-    table = Table("what", "focalcal", "peer", "times faster", "beside", title="Measure and repair (medians)")
-    for part in (temperature_fits, grid_fit, evaluation, resampling):
-        part(table)
     console = Console(width=160)
-    console.print(table, machine())
+    console.print("Measure and repair, medians;", machine())
+    for part in (grid_fit, resampling, temperature_fits, evaluation):
+        table = Table("what", "focalcal", "peer", "times faster", "beside")
+        part(table)
+        console.print(table)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ class Ran:
 
 @pytest.fixture
 def focalcal(monkeypatch, capsys):
-    """Run ``focalcal`` with arguments and return its exit code and what it wrote."""
+    """Run ``focalcal`` with arguments and return its exit code and what it wrote, as wide as into a file."""
+    monkeypatch.delenv("COLUMNS", raising=False)
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["focalcal", *map(str, arguments)])

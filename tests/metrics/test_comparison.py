@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from focalcal.metrics.comparison import COMPARED_METRICS, compare, compare_many
 from focalcal.metrics.differences import NO_DIFFERENCE, Difference, holm
 from focalcal.metrics.intervals import bootstrap
+from focalcal.metrics.refinement import nll_split
 from focalcal.metrics.resampling import RESAMPLED_METRICS
+from focalcal.metrics.temperature_search import logits_of
 from focalcal.predictions import Predictions
 from oracles.intervals import METRICS, holm_rejects
+from oracles.real_files import REAL_FILES, real_predictions
 
 
 def models(n: int = 300, classes: int = 4, seed: int = 0, scales: tuple[float, ...] = (1.0, 4.0)) -> list[Predictions]:
@@ -60,6 +63,24 @@ def test_comparing_the_other_way_round_turns_every_sign(n, seed, method):
         assert one[name].interval == pytest.approx(tuple(-end for end in other[name].interval[::-1]), nan_ok=True)
         assert one[name].p_value == other[name].p_value
         assert one[name].verdict == other[name].verdict
+
+
+@pytest.mark.parametrize("name", REAL_FILES)
+def test_temperature_scaling_repairs_real_networks(name):
+    before = real_predictions(name)
+    after = before.with_values(logits_of(before) / nll_split(before).temperature, "logits")
+    found = compare(before, after, samples=200, permutations=99, names=("before", "after"))
+    assert found["error"].verdict == NO_DIFFERENCE
+    for metric in ("nll", "brier", "ece", "ada_ece", "classwise_ece"):
+        assert found[metric].verdict == f"after has the lower {metric}"
+
+
+def test_a_scaled_networks_ece_lies_outside_its_own_percentile_interval():
+    before = real_predictions("wideresnet-16-4-cifar-10")
+    after = before.with_values(logits_of(before) / nll_split(before).temperature, "logits")
+    basic, percentile = (bootstrap(after, ["ece"], method=method) for method in ("basic", "percentile"))
+    assert percentile.intervals["ece"][0] > percentile.estimates["ece"]
+    assert basic.intervals["ece"][0] == 0
 
 
 def test_the_same_seed_gives_the_same_result():

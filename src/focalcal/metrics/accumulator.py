@@ -27,9 +27,9 @@ class Accumulator:
 
     Counts are int64 and everything else float64, so that nothing is lost however many samples there are. Everything but
     AdaECE and smooth ECE takes O(K · bins) memory and is exact. AdaECE and smooth ECE keep 131,072 samples (2 MB), and
-    above that a histogram (25 MB, whatever their number); `Evaluation.bounds` tells how far they may be from the exact
-    values. Merging does not depend on order; where samples of the very same confidence stand on a cut between bins,
-    AdaECE depends on theirs, which merging forgets: the bound then covers every order.
+    above that a histogram (45 MB at most); `Evaluation.bounds` tells how far they may be from the exact values. Merging
+    does not depend on order; where samples of the very same confidence stand on a cut between bins, AdaECE depends on
+    theirs, which merging forgets: the bound then covers every order.
 
     Args:
         num_classes: K, at least 2.
@@ -124,7 +124,7 @@ class Accumulator:
     def all_reduce(self, group: Any = None) -> "Accumulator":
         """Join the accumulators of all processes of ``torch.distributed``: afterwards each holds everything.
 
-        One all-reduce of int64 counts and one of float64 sums (some 20 MB together). Call it once: a second call would
+        One all-reduce of int64 counts and one of float64 sums (some 5 MB each). Call it once: a second call would
         count everything once more for every process.
 
         Args:

@@ -37,7 +37,7 @@ def evaluate(
     Predictions in memory, and files of up to 256 MB, give everything. A larger file is read in blocks, in memory that
     does not grow with it: then the parts of the losses and the interval of ``classwise_ece`` are left out, and beyond
     131,072 samples also ``debiased_ece``, while ``Evaluation.bounds`` tells how far AdaECE may be from the exact value.
-    ``Evaluation.notes`` says what was left out. (Beyond 65,536 samples, intervals come from resamples of groups of
+    ``Evaluation.notes`` says what was left out. (Beyond 16,384 samples, intervals come from resamples of groups of
     samples, see `bootstrap`.)
 
     Args:

@@ -73,7 +73,7 @@ class _Resampled:
             self._streamed.add(stats)
 
     def intervals(self, evaluation: Evaluation) -> dict[str, tuple[float, float]]:
-        """Of the metrics that have one: all but classwise_ece, and beyond 65,536 samples debiased_ece."""
+        """Of the metrics that have one: all but classwise_ece, and beyond `ONE_BY_ONE` samples debiased_ece."""
         in_groups = self._streamed is not None and self._samples > ONE_BY_ONE
         possible = STREAMED_METRICS if in_groups else (*STREAMED_METRICS, "debiased_ece")
         values = {name: value for name, value in evaluation.values.items() if name in possible}
