@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         Evaluation,
         bootstrap,
         compare,
+        compare_many,
         evaluate,
     )
     from focalcal.predictions import (
@@ -83,6 +84,7 @@ _WHERE = {
     "Evaluation": "focalcal.metrics",
     "Accumulator": "focalcal.metrics",
     "compare": "focalcal.metrics",
+    "compare_many": "focalcal.metrics",
     "bootstrap": "focalcal.metrics",
     "TemperatureScaling": "focalcal.calibrators",
     "VectorScaling": "focalcal.calibrators",
@@ -129,6 +131,7 @@ __all__ = [
     "build_loss",
     "calibrators",
     "compare",
+    "compare_many",
     "evaluate",
     "focal_loss",
     "gamma",

@@ -3,9 +3,10 @@
 from focalcal.metrics.accumulator import Accumulator
 from focalcal.metrics.calibration_error import ada_ece, class_table, classwise_ece, ece, mce
 from focalcal.metrics.class_table import ClassTable
-from focalcal.metrics.comparison import compare
+from focalcal.metrics.comparison import compare, compare_many
 from focalcal.metrics.conventions import bins_by_convention
 from focalcal.metrics.debiased import debiased_ece
+from focalcal.metrics.differences import Comparison, Difference
 from focalcal.metrics.evaluate import evaluate
 from focalcal.metrics.evaluation import METRIC_TITLES, Evaluation
 from focalcal.metrics.floor import ece_floor
@@ -41,6 +42,8 @@ __all__ = [
     "Accumulator",
     "Bootstrap",
     "ClassTable",
+    "Comparison",
+    "Difference",
     "Evaluation",
     "LossSplit",
     "OodEvaluation",
@@ -56,6 +59,7 @@ __all__ = [
     "class_table",
     "classwise_ece",
     "compare",
+    "compare_many",
     "confident_accuracy",
     "confident_share",
     "debiased_ece",
