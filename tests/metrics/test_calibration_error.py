@@ -8,7 +8,7 @@ from focalcal.metrics.calibration_error import ada_ece, class_table, classwise_e
 from focalcal.predictions import Predictions
 from oracles import metrics as oracle
 
-quick = settings(deadline=None, max_examples=80)
+quick = settings(deadline=None, max_examples=50)
 FUNCTIONS = {"ece": ece, "mce": mce, "ada_ece": ada_ece, "classwise_ece": classwise_ece}
 
 

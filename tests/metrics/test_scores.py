@@ -8,7 +8,7 @@ from focalcal.metrics import scores
 from focalcal.predictions import Predictions
 from oracles import metrics as oracle
 
-quick = settings(deadline=None, max_examples=80)
+quick = settings(deadline=None, max_examples=50)
 
 FUNCTIONS = {
     "error": scores.error,

@@ -11,7 +11,7 @@ from focalcal.metrics.statistics import StatisticsStore, block_statistics, sampl
 from focalcal.predictions import Predictions
 from oracles import metrics as oracle
 
-quick = settings(deadline=None, max_examples=80)
+quick = settings(deadline=None, max_examples=50)
 
 
 def check_against_oracle(preds, tolerance):

@@ -109,7 +109,3 @@ def _largest_in_first_bin(dtype: np.dtype[Any], bins: int) -> np.floating[Any]:
     edge = float(edges(bins)[1])
     rounded: np.floating[Any] = dtype.type(edge)
     return rounded if float(rounded) <= edge else np.nextafter(rounded, dtype.type(0))
-
-
-# The name that resampling has for it.
-_beyond_first_bin = beyond_first_bin

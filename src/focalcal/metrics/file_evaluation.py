@@ -11,11 +11,12 @@ from focalcal.metrics.intervals import Replicates
 from focalcal.metrics.resampling import Resampler
 from focalcal.metrics.resampling.counts import all_once, bootstrap_counts, with_weight
 from focalcal.metrics.resampling.grouped import ONE_BY_ONE, STREAMED_METRICS
-from focalcal.metrics.statistics import SampleStatistics, StatisticsStore, rows_of_block
+from focalcal.metrics.statistics import SampleStatistics, StatisticsStore
 from focalcal.metrics.streamed_intervals import StreamedBootstrap
 from focalcal.predictions import PredictionsFile
 
-# How large a block of resamples may be: a few at a time, as memory matters here more than speed.
+# Memory matters here more than speed: what is read at a time, and how large a block of resamples may be.
+_VALUES_READ, _ROWS_READ = 2**19, 2**15
 _BYTES_OF_COUNTS = 2**23
 
 _LEFT_OUT = (
@@ -33,7 +34,7 @@ def evaluate_file(file: PredictionsFile, request: EvaluationRequest) -> Evaluati
     _check_given(request, [name for name in request.names if name not in PARTS_OF_LOSSES])
     total = Accumulator(file.num_classes, request.bins)
     resampled = _Resampled(file.num_samples, request) if request.resamples else None
-    for block in file.blocks(rows_of_block(file.num_classes)):
+    for block in file.blocks(max(1, min(_ROWS_READ, _VALUES_READ // file.num_classes))):
         stats = total.add_with_statistics(block)
         if resampled is not None:
             resampled.add(stats)

@@ -13,8 +13,7 @@ from torch import Tensor
 from focalcal.metrics.binning import BinSums, bin_index
 from focalcal.metrics.class_table import ClassSums
 from focalcal.metrics.floor import ece_floor_of_sums, floor_sums
-from focalcal.metrics.resampling.scalars import _COLUMNS as SCALAR_COLUMNS
-from focalcal.metrics.resampling.scalars import CONFIDENT, TOP_K, metrics_of_sums
+from focalcal.metrics.resampling.scalars import COLUMNS, CONFIDENT, TOP_K, metrics_of_sums
 from focalcal.metrics.statistics import SampleStatistics
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -88,7 +87,7 @@ class RunningSums:
         counts = {name: self._counts[name] + self._weights[name] for name in self._counts}
         numbers = counts | self._sums
         binned = [numbers[name] for name in ("bin_count", "bin_confidence", "bin_correct")]
-        row = torch.cat([torch.stack([numbers[name] for name in SCALAR_COLUMNS]), *binned])
+        row = torch.cat([torch.stack([numbers[name] for name in COLUMNS]), *binned])
         values = {name: float(value[0]) for name, value in metrics_of_sums(row[None], self.bins).items()}
         if self.num_classes <= TOP_K:
             del values["top_5_accuracy"]

@@ -14,10 +14,11 @@ from torch import Tensor
 
 from focalcal.predictions import Predictions
 
-# Outputs worked on at a time: 2 MB of float32, which a few passes can go over without going to memory. With few classes
-# the numbers kept for each sample weigh more than its outputs, and the number of samples is what must be small.
-_BLOCK_VALUES = 2**19
-_BLOCK_ROWS = 2**15
+# Outputs worked on at a time: 8 MB of float32, which a few passes can go over without going to memory, and enough work
+# for threads that meet at the end of each operation: on a busy machine they wait for each other. With few classes the
+# numbers kept for each sample weigh more than its outputs, and the number of samples is what must not be large.
+_BLOCK_VALUES = 2**21
+_BLOCK_ROWS = 2**17
 
 
 @dataclass(frozen=True)
@@ -123,16 +124,11 @@ def block_statistics(preds: Predictions) -> Iterator[tuple[SampleStatistics, Ten
     The probabilities stand in memory that the next block writes over: use them at once or copy them.
     """
     check_predictions(preds)
-    rows = min(len(preds), rows_of_block(preds.num_classes))
+    rows = min(len(preds), _BLOCK_ROWS, max(1, _BLOCK_VALUES // preds.num_classes))
     # Writing into the same memory again and again is faster than asking for new memory for every intermediate result.
     scratch = torch.empty(3, rows, preds.num_classes, dtype=preds.values.dtype)
     for block in preds.blocks(rows):
         yield _statistics(block, *scratch[:, : len(block)])
-
-
-def rows_of_block(num_classes: int) -> int:
-    """How many samples of K classes to work on at a time."""
-    return max(1, min(_BLOCK_ROWS, _BLOCK_VALUES // num_classes))
 
 
 def _statistics(block: Predictions, log_odds: Tensor, probs: Tensor, spare: Tensor) -> tuple[SampleStatistics, Tensor]:

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from focalcal.metrics.binning import bin_index
-from focalcal.metrics.class_table import _beyond_first_bin as beyond_first_bin
+from focalcal.metrics.class_table import beyond_first_bin
 from focalcal.metrics.resampling.counts import Counts, column_slices, counted_sums, rows_in_chunk
 from focalcal.predictions import Predictions
 

@@ -43,7 +43,7 @@ SCALAR_METRICS = (
 )
 
 # Kept apart for right and wrong samples, so that a sum over none is exactly 0 also where weights are added up.
-_COLUMNS = (
+COLUMNS = (
     "right",
     "wrong",
     "confidence_right",
@@ -106,19 +106,19 @@ def terms_of_sums(statistics: SampleStatistics) -> tuple[list[Tensor], list[Tens
 
 def rows_of_sums_width(bins: int) -> int:
     """How many columns `rows_of_sums` gives."""
-    return len(_COLUMNS) + 3 * bins
+    return len(COLUMNS) + 3 * bins
 
 
 def absolute_gap_of_sums(sums: Tensor) -> Tensor:
     """(B,) Σ |confidence − correctness| of (B, C) sums of `rows_of_sums`."""
-    column = {name: sums[:, place] for place, name in enumerate(_COLUMNS)}
+    column = {name: sums[:, place] for place, name in enumerate(COLUMNS)}
     return column["right"] - column["confidence_right"] + column["confidence_wrong"]
 
 
 def metrics_of_sums(sums: Tensor, bins: int) -> dict[str, Array]:
     """Metrics by name, (B,) each, of (B, C) sums of `rows_of_sums`; NaN where nothing is there to take a mean of."""
-    column = {name: sums[:, place].numpy() for place, name in enumerate(_COLUMNS)}
-    binned = BinSums(*torch.split(sums[:, len(_COLUMNS) :], bins, dim=1))
+    column = {name: sums[:, place].numpy() for place, name in enumerate(COLUMNS)}
+    binned = BinSums(*torch.split(sums[:, len(COLUMNS) :], bins, dim=1))
     with np.errstate(divide="ignore", invalid="ignore"):
         return {**_scalar_metrics(column), **_binned_metrics(binned)}
 
