@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-BENCHMARKS = ("losses", "measuring", "memory")
+BENCHMARKS = ("losses", "measuring", "memory", "networks")
 
 
 def run(names: list[str]) -> None:

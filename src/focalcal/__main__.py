@@ -1,5 +1,6 @@
-"""``python -m focalcal`` is ``focalcal``."""
+"""``python -m focalcal``: the command line, also for launchers that start modules (``torchrun -m focalcal …``)."""
 
 from focalcal.cli import main
 
-main()
+if __name__ == "__main__":
+    main()

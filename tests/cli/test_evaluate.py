@@ -6,9 +6,9 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from focalcal.cli.readings import READINGS, written
 from focalcal.metrics import METRIC_TITLES, compare, ece, evaluate, mce
 from focalcal.predictions import Predictions
+from focalcal.report.readings import READINGS, written
 from oracles.known_truth import logits_and_labels, predictions
 from oracles.real_files import REAL_FILES, real_predictions
 

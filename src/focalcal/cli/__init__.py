@@ -6,11 +6,14 @@ import typer
 
 from focalcal._version import __version__
 from focalcal.cli.calibrate import calibrate
+from focalcal.cli.data import data_app
 from focalcal.cli.demo import demo
 from focalcal.cli.doctor import doctor
 from focalcal.cli.evaluate import evaluate
 from focalcal.cli.failures import run
 from focalcal.cli.help_text import help_text
+from focalcal.cli.recipes import recipes_app
+from focalcal.cli.train import train
 
 app = typer.Typer(
     name="focalcal",
@@ -20,8 +23,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
-for command in (evaluate, calibrate, doctor):
+for command in (train, evaluate, calibrate, doctor):
     app.command(help=help_text(command))(command)
+app.add_typer(recipes_app, name="recipes")
+app.add_typer(data_app, name="data")
 
 
 def _print_version(wanted: bool) -> None:

@@ -6,8 +6,8 @@ from rich.table import Table
 
 from focalcal.cli.calibration import COMPARED, Calibrated
 from focalcal.cli.output import results
-from focalcal.cli.readings import written, written_change
 from focalcal.metrics.evaluation import METRIC_TITLES
+from focalcal.report.readings import written, written_change
 
 # What the table calls the learned numbers; the identity's value stands before the fit.
 _LEARNED = {"temperature": ("temperature T", 1.0), "gamma": ("focal γ", 0.0)}

@@ -19,11 +19,16 @@ def check_destinations(predictions: Path | None, calibrator: Path | None, source
         raise ValueError(f"{calibrator} should end in .json: calibrators are saved as JSON.")
     for target in (predictions, calibrator):
         if target is not None:
-            _check_place(target)
-            _check_not_read(target, sources)
+            check_place(target, sources)
 
 
-def _check_place(target: Path) -> None:
+def check_place(target: Path, sources: Sequence[Path]) -> None:
+    """Refuse a file whose folder cannot be written to, or that is one of those that are read."""
+    _check_folder(target)
+    _check_not_read(target, sources)
+
+
+def _check_folder(target: Path) -> None:
     folder = target.resolve().parent
     if target.is_dir():
         raise ValueError(f"{target} is a folder; give the name of a file.")

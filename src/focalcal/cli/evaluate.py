@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from focalcal.cli.destinations import check_place
 from focalcal.cli.gates import GATE_OPTIONS, chosen_gates
-from focalcal.cli.output import print_json, say
+from focalcal.cli.output import print_json, progress, say
 from focalcal.cli.packed_options import packed
+from focalcal.cli.report import command_line, needing_extra
 from focalcal.cli.sources import READ_OPTIONS, check_exist
+
+if TYPE_CHECKING:
+    from focalcal.cli.measured import Request
 
 
 @packed("gates", GATE_OPTIONS)
@@ -31,6 +36,7 @@ def evaluate(
     compare: Annotated[
         Path | None, typer.Option(help="Another model's predictions of the same samples, to compare with.")
     ] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write a report, as HTML, to this file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
     *,
     reading: dict[str, Any],
@@ -49,10 +55,13 @@ def evaluate(
       focalcal evaluate test.npz --max-ece 0.02 --min-accuracy 0.9
       focalcal evaluate runs/a --compare runs/b
       focalcal evaluate test.npz --json --metrics ece,nll --bootstrap 0
+      focalcal evaluate test.npz --report report.html
       focalcal evaluate scores.csv --probs-key score --labels-key truth
     """
     check_exist(predictions, compare, reading.get("labels"))
     bounds = chosen_gates(gates)
+    if report is not None:
+        check_place(report, [path for path in (predictions, compare) if path is not None and path.is_file()])
     from focalcal.cli.measured import Request, measure
 
     request = Request(_metric_names(metrics), bins, bootstrap, level, seed, convention)
@@ -63,10 +72,29 @@ def evaluate(
         from focalcal.cli.evaluation_output import print_evaluation
 
         print_evaluation(measured)
+    if report is not None:
+        _write_report(report, [predictions] if compare is None else [predictions, compare], request, reading)
     for failure in measured.failures:
         say(failure)
     if measured.failures:
         raise typer.Exit(1)
+
+
+def _write_report(out: Path, sources: list[Path], request: Request, reading: dict[str, Any]) -> None:
+    with progress("writing the report"), needing_extra():
+        from focalcal.report import write_report
+
+        write_report(
+            sources,
+            out,
+            bins=request.bins,
+            bootstrap=request.bootstrap,
+            level=request.level,
+            seed=request.seed,
+            command=command_line(),
+            reading=reading,
+        )
+    say(f"Wrote {out}.")
 
 
 def _metric_names(metrics: str | None) -> tuple[str, ...] | None:

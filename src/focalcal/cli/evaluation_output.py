@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from focalcal.cli.output import results
-from focalcal.cli.readings import READINGS, written, written_change, written_interval
-from focalcal.cli.verdict import verdict
 from focalcal.metrics.differences import NO_DIFFERENCE
 from focalcal.metrics.evaluation import METRIC_TITLES
+from focalcal.report.readings import READINGS, written, written_change, written_interval
+from focalcal.report.verdict import verdict
 
 if TYPE_CHECKING:
     from focalcal.cli.measured import ByConvention, Measured

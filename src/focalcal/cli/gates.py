@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from focalcal.cli.packed_options import option
-from focalcal.cli.readings import READINGS, is_share
+from focalcal.report.readings import READINGS, is_share
 
 Side = Literal["max", "min"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from focalcal.cli.gates import Gate
 from focalcal.cli.output import progress
 from focalcal.cli.sources import opened, shown_names
-from focalcal.cli.verdict import verdict
+from focalcal.report.verdict import verdict
 
 if TYPE_CHECKING:
     from focalcal.metrics.conventions import Convention

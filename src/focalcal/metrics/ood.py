@@ -50,7 +50,7 @@ def ood_auroc(in_distribution: Predictions, out_of_distribution: Predictions, sc
         >>> ood_auroc(inside, outside)  # of four pairs three are in order and one is a tie
         0.875
     """
-    return _RocCurve.of(in_distribution, out_of_distribution, score).area()
+    return RocCurve.of(in_distribution, out_of_distribution, score).area()
 
 
 def fpr_at_tpr(
@@ -76,18 +76,19 @@ def ood_evaluate(
     """`ood_auroc` and `fpr_at_tpr` from one pass over the predictions."""
     if not 0 < tpr <= 1:
         raise ValueError(f"tpr must be above 0 and at most 1, not {tpr}: it is the share of samples to be found.")
-    curve = _RocCurve.of(in_distribution, out_of_distribution, score)
+    curve = RocCurve.of(in_distribution, out_of_distribution, score)
     return OodEvaluation(curve.area(), curve.false_rate_at(tpr), tpr, score)
 
 
-class _RocCurve(NamedTuple):
+class RocCurve(NamedTuple):
     """Shares of both kinds of samples that each threshold flags, from the highest threshold down."""
 
     false_rates: npt.NDArray[np.float64]
     true_rates: npt.NDArray[np.float64]
 
     @classmethod
-    def of(cls, inside: Predictions, outside: Predictions, score: Score) -> "_RocCurve":
+    def of(cls, inside: Predictions, outside: Predictions, score: Score = "entropy") -> "RocCurve":
+        """The curve of two sets of predictions of one model."""
         from sklearn.metrics import roc_curve  # importing scikit-learn takes a second
 
         _check(inside, outside, score)
@@ -100,11 +101,13 @@ class _RocCurve(NamedTuple):
         return cls(false_rates, true_rates)
 
     def area(self) -> float:
+        """The area under the curve (AUROC)."""
         from sklearn.metrics import auc
 
         return float(auc(self.false_rates, self.true_rates))
 
     def false_rate_at(self, tpr: float) -> float:
+        """The smallest share of false alarms at which at least ``tpr`` of the positives are found."""
         # Weighted rates are running sums, which may miss the share that they are meant to reach by their rounding.
         return float(self.false_rates[np.argmax(self.true_rates >= tpr - 1e-12)])
 

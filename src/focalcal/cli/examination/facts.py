@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from focalcal.cli.examination.finding import Examined
-from focalcal.cli.readings import written
+from focalcal.report.readings import written
 
 
 def facts(examined: Examined) -> dict[str, Any]:

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from focalcal.cli.verdict import verdict
 from focalcal.metrics import Evaluation
+from focalcal.report.verdict import verdict
 
 
 def said(values, intervals=None):

@@ -1,0 +1,101 @@
+"""``focalcal train``: from a recipe to a run directory."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from focalcal.cli.output import print_json, results, say
+
+if TYPE_CHECKING:
+    from focalcal.training import Run
+
+
+def train(
+    recipe: Annotated[
+        str | None,
+        typer.Argument(metavar="RECIPE", help="A packaged recipe or a .yaml file; with --resume it may be left out."),
+    ] = None,
+    changes: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Changes, such as loss=flsd-53 seed=1.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The run directory; it must not hold a run yet.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the evaluation as JSON for programs.")] = False,
+) -> None:
+    """Train a network by a recipe, and write a run directory.
+
+    The directory holds config.yaml, history.jsonl (a line an epoch), checkpoints, predictions for every split, and
+    evaluation.json with the metrics before and after temperature scaling. A run that was interrupted, however, goes on
+    with --resume as if nothing had happened.
+
+    The exit code is 1 if the loss became infinite or NaN, 2 for bad input, 130 after Ctrl-C and 143 after SIGTERM (the
+    state is saved).
+
+    Examples:
+      focalcal train digits/mlp loss=flsd-53 --out runs/a
+      focalcal train cifar10/resnet8 loss=fl-3 optimizer.lr=0.05 seed=1 --out runs/b
+      focalcal train --resume --out runs/b
+      focalcal train cifar10/resnet50 hardware.devices=2 hardware.precision=bf16-mixed --out runs/c
+      torchrun --nproc-per-node 2 -m focalcal train cifar10/resnet50 --out runs/d
+    """
+    if out is None:
+        raise ValueError("--out is missing: name the folder that the run is to be written to.")
+    name, changes = _source(recipe, changes or [], out, resume)
+    from focalcal.recipes import load_recipe
+
+    chosen = load_recipe(name, changes)
+    from focalcal.training import Diverged, Interrupted
+    from focalcal.training import train as run_recipe
+
+    try:
+        run = run_recipe(chosen, out=out, resume=resume, progress=not quiet)
+    except Diverged as error:
+        say(str(error))
+        raise typer.Exit(1) from error
+    except Interrupted as error:
+        say(str(error))
+        sys.exit(128 + error.signal)
+    if _is_first_process():
+        print_json(run.evaluation) if json else results().print(_summary(run))
+
+
+def _source(recipe: str | None, changes: list[str], out: Path, resume: bool) -> tuple[str, list[str]]:
+    """The recipe and its changes; those of the run that is continued where no recipe is named."""
+    if recipe is not None and "=" in recipe and resume:
+        recipe, changes = None, [recipe, *changes]
+    if recipe is not None:
+        return recipe, changes
+    if not resume:
+        raise ValueError("A recipe is missing: `focalcal recipes` lists them.")
+    if not (out / "config.yaml").is_file():
+        raise ValueError(f"{out} holds no run to go on with: it has no config.yaml.")
+    return str(out / "config.yaml"), changes
+
+
+def _is_first_process() -> bool:
+    """Whether this process is the one that speaks, where there are several."""
+    import torch.distributed as dist
+
+    return not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0
+
+
+def _summary(run: Run) -> str:
+    """What came out, in a sentence or two."""
+    result = run.evaluation
+    split = "test" if "test" in result["splits"] else "val"
+    before, after = result["splits"][split]["before"], result["splits"][split]["after_nll"]
+    figures = f"error {_percent(before['error'])}, NLL {before['nll']:.3f}, ECE {_percent(before['ece'])}"
+    scaled = f"T = {result['temperature']['nll']:.2f} makes it NLL {after['nll']:.3f}, ECE {_percent(after['ece'])}"
+    return (
+        f"{run.path}, {split} set, epoch {result['epoch'] + 1}: {figures}; {scaled}.\n"
+        f"Next: focalcal evaluate {run.path} · focalcal calibrate {run.path} · focalcal report {run.path}"
+    )
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.2f}%"

@@ -1,0 +1,79 @@
+"""Whether the files of a data set are whole: everything is read and counted."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from focalcal.data.catalogue import Entry
+from focalcal.data.files import MissingDataError, file_hash
+from focalcal.data.registry import known_entry, load_data
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check found.
+
+    Attributes:
+        name: of the data set.
+        classes: how many there are.
+        sizes: number of samples by split.
+        split_sha256: fingerprint of the ids of each split.
+        files: SHA-256 of each file that was read, by its place.
+        notes: what differs from the published set, in sentences.
+    """
+
+    name: str
+    classes: int
+    sizes: dict[str, int]
+    split_sha256: dict[str, str]
+    files: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def check_data(name: str, *, root: Path | None = None) -> Checked:
+    """Read a data set whole, without downloading anything.
+
+    Raises:
+        MissingDataError: a file is not there.
+        ValueError: a file is damaged; the message names it.
+
+    Examples:
+        >>> check_data("digits").sizes
+        {'train': 1078, 'val': 269, 'test': 450}
+    """
+    entry = known_entry(name)
+    hashes = {str(path): _verified(path) for path in _paths(entry, root)}
+    facts, classes = _facts(entry, root)
+    return Checked(name, classes, facts["sizes"], facts["split_sha256"], hashes, list(facts.get("notes", [])))
+
+
+def _paths(entry: Entry, root: Path | None) -> list[Path]:
+    present = entry.present(root)
+    if entry.made_from and any(place is None for _, place in present):
+        present = [(file, file.located(root)) for file in entry.made_from]
+    for file, place in present:
+        if place is None:
+            raise MissingDataError(file.request(root, f"was not fetched yet ('focalcal data fetch {entry.name}')"))
+    return [place for _, place in present if place is not None]
+
+
+def _verified(path: Path) -> str:
+    """The SHA-256 of a file, which is that of its download if that was written down."""
+    digest = file_hash(path)
+    record = path.with_name(path.name + ".sha256")
+    if record.is_file() and record.read_text(errors="replace").split()[:1] != [digest]:
+        raise ValueError(f"{path} has changed since it was downloaded: remove it and fetch it again.")
+    return digest
+
+
+def _facts(entry: Entry, root: Path | None) -> tuple[dict[str, Any], int]:
+    if entry.trainable:
+        data = load_data(entry.name, root=root)
+        return dict(data.facts), len(data.class_names)
+    from focalcal.data.ood import read_ood
+    from focalcal.data.splits import split_hash
+
+    images, about = read_ood(entry.name, root, None)
+    notes = [about["note"]] if "note" in about else []
+    facts = {"sizes": {"test": len(images.ids)}, "split_sha256": {"test": split_hash(images.ids)}, "notes": notes}
+    return facts, int(entry.classes)

@@ -1,0 +1,123 @@
+"""From texts and labels to a data set: the vocabulary of the training split, word vectors, samples."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from focalcal.data.folders import cache_folder
+from focalcal.data.glove import WordVectors, read_vectors
+from focalcal.data.samples import DataSet
+from focalcal.data.splits import split_hash
+from focalcal.data.text_tokens import FIRST_WORD, NumberedTexts, frequent_words, keep_words
+from focalcal.data.token_samples import TokenSamples
+
+
+@dataclass(frozen=True)
+class Documents:
+    """N labelled texts.
+
+    Attributes:
+        texts: the texts as numbers of words.
+        words: the words that the numbers stand for.
+        labels: (N,) int64.
+    """
+
+    texts: NumberedTexts
+    words: list[str]
+    labels: Tensor
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How texts become samples.
+
+    Attributes:
+        tokens: the last so many tokens of a text count, and shorter ones are padded at the front.
+        words: so many words of the training split are known, the most frequent ones.
+        dimension: of the word vectors.
+        trim: whether a batch leaves out padding that makes no difference (see :class:`TokenSamples`).
+    """
+
+    tokens: int = 1000
+    words: int = 20_000
+    dimension: int = 100
+    trim: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("tokens", "words", "dimension"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1 and is {value!r}.")
+
+
+def text_data_set(
+    name: str,
+    class_names: tuple[str, ...],
+    documents: Documents,
+    splits: Mapping[str, Tensor],
+    options: TextOptions,
+    *,
+    vectors: Path | None,
+    seed: int,
+    facts: Mapping[str, Any],
+) -> DataSet:
+    """A data set of the documents.
+
+    Args:
+        name: of the set.
+        class_names: K names.
+        documents: all of them.
+        splits: the positions of train, val and test.
+        options: tokens, words, ...
+        vectors: a file of word vectors, or None for random ones.
+        seed: of the random vectors.
+        facts: what else is to be recorded.
+    """
+    kept = frequent_words(documents.texts.select(splits["train"].numpy()), options.words)
+    if not len(kept):
+        raise ValueError(f"The training texts of {name} hold no word; give texts with words in them.")
+    rows = keep_words(documents.texts, kept, len(documents.words))
+    samples = {
+        split: TokenSamples(
+            rows.select(positions.numpy()), documents.labels[positions], positions, options.tokens, options.trim
+        )
+        for split, positions in splits.items()
+    }
+    embeddings, about_words = embedding([documents.words[number] for number in kept], vectors, options.dimension, seed)
+    about = {
+        **facts,
+        **about_words,
+        **_left_empty(documents.texts, kept, len(documents.words)),
+        "sizes": {split: len(some) for split, some in samples.items()},
+        "split_sha256": {split: split_hash(some.ids) for split, some in samples.items()},
+    }
+    train = samples.pop("train")
+    needs = {"num_classes": len(class_names), "embeddings": embeddings}
+    return DataSet(name, class_names, train, samples, needs, about)
+
+
+def embedding(words: list[str], source: Path | None, dimension: int, seed: int) -> tuple[Tensor, dict[str, Any]]:
+    """((W + 2), E) vectors: zeros for padding, a random one for unknown words, then those of the words; and facts."""
+    if source is None:
+        known = WordVectors(torch.zeros(len(words), dimension), torch.zeros(len(words), dtype=torch.bool))
+    else:
+        known = read_vectors(source, words, dimension=dimension, cache=cache_folder())
+    unknown = torch.zeros(1, dimension), torch.tensor([False])
+    filled = WordVectors(torch.cat([unknown[0], known.vectors]), torch.cat([unknown[1], known.found])).filled(seed)
+    facts = {"vocabulary": len(words), "vocabulary_in_glove": int(known.found.sum())}
+    return torch.cat([torch.zeros(FIRST_WORD - 1, dimension), filled]), facts
+
+
+def _left_empty(texts: NumberedTexts, kept: np.ndarray[Any, np.dtype[np.int64]], different: int) -> dict[str, int]:
+    """How many texts became one unknown word, because they have no word or none that is known."""
+    known = np.zeros(different, dtype=np.int64)
+    known[kept] = 1
+    sums = np.concatenate([[0], np.cumsum(known[texts.numbers])])
+    without_known = sums[texts.starts[1:]] == sums[texts.starts[:-1]]
+    empty = texts.lengths == 0
+    return {"empty_texts": int(empty.sum()), "texts_without_known_word": int((without_known & ~empty).sum())}

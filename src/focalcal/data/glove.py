@@ -1,0 +1,191 @@
+"""Word vectors in GloVe's text format: only the words that are needed, read once and kept in a cache."""
+
+import gzip
+import hashlib
+import io
+import os
+import secrets
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+# Treebanks write brackets as words; GloVe has the brackets themselves.
+_BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """Vectors of W words.
+
+    Attributes:
+        vectors: (W, E) float32; zero where a word was not found.
+        found: (W,) whether each word was found.
+    """
+
+    vectors: Tensor
+    found: Tensor
+
+    def filled(self, seed: int) -> Tensor:
+        """(W, E) with a normal random vector of the found ones' spread for each missing word.
+
+        Examples:
+            >>> some = WordVectors(torch.tensor([[1.0, 3.0], [0.0, 0.0]]), torch.tensor([True, False]))
+            >>> filled = some.filled(seed=0)
+            >>> filled[0], bool((filled[1] != 0).all()), torch.equal(filled, some.filled(seed=0))
+            (tensor([1., 3.]), True, True)
+        """
+        known = self.vectors[self.found].numpy()
+        spread = float(known.std()) if known.size else 0.4  # GloVe's own spread is near 0.4
+        missing = (int((~self.found).sum()), self.vectors.shape[1])
+        filled = self.vectors.clone()
+        drawn = np.random.default_rng(seed).normal(0.0, spread, missing)
+        filled[~self.found] = torch.from_numpy(drawn.astype(np.float32))
+        return filled
+
+
+def spelling(word: str) -> str:
+    r"""How GloVe writes a word of a treebank: in lower case, with brackets and without backslashes.
+
+    Examples:
+        >>> spelling("-LRB-"), spelling("Writer\\/director")
+        ('(', 'writer/director')
+    """
+    lowered = word.lower().replace("\\/", "/").replace("\\*", "*")
+    return _BRACKETS.get(lowered, lowered)
+
+
+def read_vectors(source: Path, words: Sequence[str], *, dimension: int = 100, cache: Path | None = None) -> WordVectors:
+    """The vectors of some words, from a text file, a .gz of it, a .zip that holds it, or a folder with one of these.
+
+    Args:
+        source: the file or folder; of several files the one whose name ends in ``<dimension>d.txt``.
+        words: W different words, spelled as in the file.
+        dimension: E.
+        cache: a folder that keeps what was read, by the file's size and time and the words; None keeps nothing.
+
+    Raises:
+        ValueError: one sentence with file and line where a wanted line does not hold E numbers.
+    """
+    path = find_vectors(source, dimension)
+    kept = None if cache is None else cache / f"glove-{_key(path, words, dimension)}.safetensors"
+    if kept is not None and kept.exists():
+        try:
+            stored = load_file(kept)
+            return WordVectors(stored["vectors"], stored["found"])
+        except (SafetensorError, KeyError):
+            kept.unlink(missing_ok=True)  # what another version or an accident left is read anew
+    result = _read(path, words, dimension)
+    if kept is not None:
+        _save(result, kept)
+    return result
+
+
+def find_vectors(source: Path, dimension: int) -> Path:
+    """The file of vectors in a folder, or the file itself.
+
+    Raises:
+        ValueError: nothing there; one sentence that says what was looked for.
+    """
+    if source.is_file():
+        return source
+    names = (f"*{dimension}d.txt", f"*{dimension}d.txt.gz", f"*{dimension}d.zip", "*.zip")
+    for name in names:
+        for path in sorted(source.glob(name)):
+            return path
+    raise ValueError(
+        f"There are no word vectors at {source}: neither a file nor a folder with {names[0]}, {names[1]} or a .zip; "
+        "download glove.6B.zip from nlp.stanford.edu/projects/glove and put it there."
+    )
+
+
+def _read(path: Path, words: Sequence[str], dimension: int) -> WordVectors:
+    rows = {word.encode(): row for row, word in enumerate(words)}
+    found, lines = [], []
+    with open_vectors(path, dimension) as stream:
+        for number, line in enumerate(stream, start=1):
+            space = line.find(b" ")
+            row = rows.get(line[:space])
+            if row is None:
+                continue
+            numbers = line[space + 1 :].rstrip()
+            separators = numbers.count(b" ")
+            if separators >= dimension:
+                continue  # a "word" with spaces in it, of which some files have a few
+            if separators != dimension - 1:
+                raise ValueError(
+                    f"{path.name}, line {number}: {separators + 1} numbers follow the word, not {dimension}; "
+                    "give the file's own dimension, or fetch the file anew."
+                )
+            del rows[line[:space]]  # the first of several lines counts
+            found.append(row)
+            lines.append(numbers)
+    vectors = torch.zeros(len(words), dimension)
+    mask = torch.zeros(len(words), dtype=torch.bool)
+    if found:
+        mask[found] = True
+        vectors[found] = torch.from_numpy(_numbers(lines, dimension, path))
+    return WordVectors(vectors, mask)
+
+
+def _numbers(lines: list[bytes], dimension: int, path: Path) -> "np.ndarray[Any, np.dtype[np.float32]]":
+    names = [str(column) for column in range(dimension)]
+    try:
+        table = pyarrow.csv.read_csv(
+            io.BytesIO(b"\n".join(lines)),
+            read_options=pyarrow.csv.ReadOptions(column_names=names, use_threads=False),
+            parse_options=pyarrow.csv.ParseOptions(delimiter=" ", quote_char=False),
+            convert_options=pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.float32())),
+        )
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{path.name} holds something that is not a number ({error}); fetch the file anew.") from None
+    return np.stack([table.column(name).to_numpy() for name in names], axis=1)
+
+
+@contextmanager
+def open_vectors(path: Path, dimension: int) -> Iterator[IO[bytes]]:
+    """The lines of a file of vectors, whether it is plain, in a gz or in a zip."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as archive, archive.open(_member(archive, path, dimension)) as stream:
+            yield stream
+    elif path.suffix == ".gz":
+        with gzip.open(path) as unpacked:
+            yield cast(IO[bytes], unpacked)
+    else:
+        with open(path, "rb") as plain:
+            yield plain
+
+
+def _member(archive: zipfile.ZipFile, path: Path, dimension: int) -> str:
+    names = [name for name in archive.namelist() if name.endswith(".txt")]
+    right = [name for name in names if name.endswith(f"{dimension}d.txt")] or names[: len(names) == 1]
+    if not right:
+        raise ValueError(f"{path.name} holds no file of {dimension}-dimensional vectors, only {', '.join(names)}.")
+    return right[0]
+
+
+def _key(path: Path, words: Iterable[str], dimension: int) -> str:
+    about = path.stat()
+    digest = hashlib.sha256(f"{about.st_size} {about.st_mtime_ns} {dimension}\n".encode())
+    digest.update("\n".join(words).encode())
+    return digest.hexdigest()[:32]
+
+
+def _save(vectors: WordVectors, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        save_file({"vectors": vectors.vectors, "found": vectors.found}, temporary)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)

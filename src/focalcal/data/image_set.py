@@ -1,0 +1,176 @@
+"""From the images of a data set's files to its splits: what all image sets have in common."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from focalcal.data.augment import Augmentation
+from focalcal.data.images import ImageSamples, Normalisation
+from focalcal.data.samples import DataSet
+from focalcal.data.splits import balanced_subset, hold_out, split_hash
+
+
+class Images(NamedTuple):
+    """The images of a file.
+
+    Attributes:
+        images: (N, C, H, W) uint8.
+        labels: (N,) int64.
+        ids: (N,) int64, no two of a data set the same.
+    """
+
+    images: Tensor
+    labels: Tensor
+    ids: Tensor
+
+    @classmethod
+    def of_rows(cls, images: Tensor, labels: Tensor, first_id: int = 0) -> "Images":
+        """Images whose ids are their row numbers, counted from ``first_id``."""
+        return cls(images, labels, torch.arange(first_id, first_id + len(labels)))
+
+    def after(self, earlier: "Images") -> "Images":
+        """The same with ids that go on where those of another file end."""
+        return self._replace(ids=self.ids + len(earlier.ids))
+
+    def taken(self, rows: Tensor) -> "Images":
+        """Some of them."""
+        return Images(*(column.index_select(0, rows) for column in self))
+
+
+@dataclass(frozen=True)
+class ImageKind:
+    """What is known of an image set before a file is read.
+
+    Attributes:
+        name: as recipes say it.
+        num_classes: of the whole set.
+        shape: (C, H, W).
+        normalisation: with the set's own mean and standard deviation.
+        augmentation: what is usual in training.
+        ood: the out-of-distribution sets that have images of this shape.
+        validation_share: of the official training images, held out; the paper's tenth.
+    """
+
+    name: str
+    num_classes: int
+    shape: tuple[int, int, int]
+    normalisation: Normalisation
+    augmentation: Augmentation
+    ood: tuple[str, ...] = ()
+    validation_share: float = 0.1
+
+
+@dataclass(frozen=True)
+class ImageContents:
+    """What the files hold.
+
+    Attributes:
+        train: the images of the official training file, from which validation is held out.
+        test: those of the official test file.
+        class_names: K names.
+        files: SHA-256 of each file, by name.
+        notes: what differs from the published set, in sentences.
+    """
+
+    train: Images
+    test: Images
+    class_names: tuple[str, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+OodSet = tuple[ImageSamples, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """The options that every image set has; see :func:`focalcal.data.registry.load_data`."""
+
+    train_size: int | None = None
+    augment: bool = True
+    ood: Sequence[str] = ()
+    synthetic: int | None = None
+
+
+def load_images(
+    kind: ImageKind, read: Callable[[Path | None], ImageContents], seed: int, root: Path | None, options: ImageOptions
+) -> DataSet:
+    """The splits of an image set."""
+    _check_ood(kind, options.ood)
+    if options.synthetic is not None:
+        return _synthetic(kind, options.synthetic, seed, options)
+    contents = read(root)
+    kept, held = hold_out(contents.train.labels, kind.validation_share, seed)
+    if len(held) == 0:
+        raise ValueError(f"{kind.name}: {len(kept)} training images are too few to hold any out for validation.")
+    if options.train_size is not None:
+        kept = kept[balanced_subset(contents.train.labels[kept], options.train_size, seed)]
+    train = _samples(kind, contents.train.taken(kept), kind.augmentation if options.augment else None)
+    splits = {"val": _samples(kind, contents.train.taken(held)), "test": _samples(kind, contents.test)}
+    facts = {"split_seed": seed, "files": dict(contents.files), "notes": list(contents.notes)}
+    return _data_set(kind, contents.class_names, train, splits, facts, _ood(kind, options.ood, root, contents))
+
+
+def _samples(kind: ImageKind, images: Images, augmentation: Augmentation | None = None) -> ImageSamples:
+    return ImageSamples(*images, normalisation=kind.normalisation, augmentation=augmentation)
+
+
+def _check_ood(kind: ImageKind, names: Sequence[str]) -> None:
+    for name in [names] if isinstance(names, str) else names:
+        if name not in kind.ood:
+            known = f"those are {', '.join(kind.ood)}" if kind.ood else "it has none"
+            raise ValueError(f"{name!r} is no out-of-distribution set of {kind.name}: {known}.")
+    if isinstance(names, str):
+        raise TypeError(f"ood is a list of names; write [{names!r}].")
+
+
+def _ood(kind: ImageKind, names: Sequence[str], root: Path | None, contents: ImageContents) -> dict[str, OodSet]:
+    from focalcal.data.ood import read_ood
+
+    found: dict[str, OodSet] = {}
+    for name in dict.fromkeys(names):
+        images, facts = read_ood(name, root, contents.test if kind.name == "cifar10" else None)
+        # The classes are others, so the labels say nothing; they must only be possible.
+        images = images._replace(labels=images.labels.clamp(0, len(contents.class_names) - 1))
+        found[name] = (_samples(kind, images), facts)
+    return found
+
+
+def _data_set(
+    kind: ImageKind,
+    class_names: tuple[str, ...],
+    train: ImageSamples,
+    splits: dict[str, ImageSamples],
+    facts: dict[str, Any],
+    ood: Mapping[str, OodSet],
+) -> DataSet:
+    evaluation = {**splits, **{name: samples for name, (samples, _) in ood.items()}}
+    everything = {"train": train, **evaluation}
+    facts["sizes"] = {name: len(samples) for name, samples in everything.items()}
+    facts["split_sha256"] = {name: split_hash(samples.ids) for name, samples in everything.items()}
+    if ood:
+        facts["ood"] = {name: about for name, (_, about) in ood.items()}
+    channels, _, size = train.images.shape[1:]
+    needs = {"num_classes": len(class_names), "in_channels": channels, "image_size": size}
+    return DataSet(kind.name, class_names, train, evaluation, needs, facts)
+
+
+def _synthetic(kind: ImageKind, count: int, seed: int, options: ImageOptions) -> DataSet:
+    if count < 1:
+        raise ValueError(f"synthetic is the number of random images in each split, at least 1; got {count}.")
+    generator = torch.Generator().manual_seed(seed)
+
+    def drawn(place: int, augmentation: Augmentation | None = None) -> ImageSamples:
+        images = torch.randint(256, (count, *kind.shape), dtype=torch.uint8, generator=generator)
+        labels = torch.randint(kind.num_classes, (count,), generator=generator)
+        return _samples(kind, Images.of_rows(images, labels, place * count), augmentation)
+
+    train = drawn(0, kind.augmentation if options.augment else None)
+    splits = {name: drawn(place) for place, name in enumerate(["val", "test", *options.ood], start=1)}
+    names = tuple(f"class {number}" for number in range(kind.num_classes))
+    facts = {"split_seed": seed, "files": {}, "notes": ["The images are random numbers: no file was read."]}
+    return _data_set(kind, names, train, splits, facts, {})

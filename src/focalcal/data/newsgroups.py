@@ -1,0 +1,165 @@
+"""20 Newsgroups: 19,997 messages of 20 groups, split at random as the paper does, or by date."""
+
+import gzip
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from focalcal.data.catalogue import NEWSGROUPS
+from focalcal.data.documents import Documents, TextOptions, text_data_set
+from focalcal.data.files import file_hash
+from focalcal.data.folders import cache_folder
+from focalcal.data.samples import DataSet
+from focalcal.data.synthetic_texts import synthetic_texts
+from focalcal.data.text_tokens import number_texts
+from focalcal.data.vector_files import obtained_vectors
+
+_VALIDATION, _TEST = 900, 3_999
+_GROUPS = (
+    "alt.atheism",
+    "comp.graphics",
+    "comp.os.ms-windows.misc",
+    "comp.sys.ibm.pc.hardware",
+    "comp.sys.mac.hardware",
+    "comp.windows.x",
+    "misc.forsale",
+    "rec.autos",
+    "rec.motorcycles",
+    "rec.sport.baseball",
+    "rec.sport.hockey",
+    "sci.crypt",
+    "sci.electronics",
+    "sci.med",
+    "sci.space",
+    "soc.religion.christian",
+    "talk.politics.guns",
+    "talk.politics.mideast",
+    "talk.politics.misc",
+    "talk.religion.misc",
+)
+
+
+def load_newsgroups(
+    *,
+    seed: int = 0,
+    root: Path | None = None,
+    tokens: int = 1000,
+    words: int = 20_000,
+    glove: Path | str | None = None,
+    dimension: int = 100,
+    trim: bool = True,
+    by_date: bool = False,
+    synthetic: int | None = None,
+) -> DataSet:
+    """The original collection without its headers: 15,098 / 900 / 3,999 messages, split at random.
+
+    Args:
+        seed: of the split, and of the vectors of words that GloVe lacks.
+        root: the folder with ``newsgroups/`` and ``glove/``.
+        tokens: the last so many tokens of a message count; shorter ones are padded at the front.
+        words: so many words of the training split are known, the most frequent ones; the others are left out.
+        glove: a file or folder of word vectors in place of the root's.
+        dimension: of the word vectors.
+        trim: whether a batch leaves out padding that makes no difference.
+        by_date: the split by date that scikit-learn fetches (11,314 / 7,532), of whose training part 900 validate.
+        synthetic: this many random messages in each split, and small random vectors, in place of files.
+
+    Raises:
+        ValueError: one sentence that says which file is missing or damaged.
+    """
+    if synthetic is not None:
+        return synthetic_texts("newsgroups", _GROUPS, synthetic, tokens=tokens, trim=trim, seed=seed)
+    options = TextOptions(tokens=tokens, words=words, dimension=dimension, trim=trim)
+    vectors = obtained_vectors(glove, root, dimension)
+    if by_date:
+        documents, names, splits = _by_date(seed)
+        facts: dict[str, Any] = {"split_seed": seed, "files": {}, "notes": ["The split is by date."]}
+    else:
+        archive = NEWSGROUPS.obtained(root)
+        documents, names = read_newsgroups(archive)
+        splits = _random_splits(len(documents.labels), seed)
+        facts = {"split_seed": seed, "files": {NEWSGROUPS.path: file_hash(archive)}, "notes": []}
+    return text_data_set("newsgroups", names, documents, splits, options, vectors=vectors, seed=seed, facts=facts)
+
+
+def read_newsgroups(archive: Path) -> tuple[Documents, tuple[str, ...]]:
+    """All messages in the order of group and number, and the names of the groups.
+
+    Raises:
+        ValueError: the file is no tar.gz, or holds no messages.
+    """
+    try:
+        messages = sorted(_messages(archive))
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise ValueError(f"{archive} is not a whole tar.gz file ({error}); fetch it anew.") from None
+    names = tuple(sorted({group for group, _, _ in messages}))
+    if len(names) < 2:
+        raise ValueError(f"{archive} holds no messages in folders of at least two groups; fetch it anew.")
+    numbers = {name: number for number, name in enumerate(names)}
+    labels = torch.tensor([numbers[group] for group, _, _ in messages])
+    texts, words = number_texts(without_header(text) for _, _, text in messages)
+    return Documents(texts, words, labels), names
+
+
+def _messages(archive: Path) -> Iterator[tuple[str, int, str]]:
+    """Group, number and text of each message; what is not a file group/number is left out. Nothing is extracted."""
+    with gzip.open(archive) as stream:
+        with tarfile.open(fileobj=stream, mode="r|") as opened:
+            for member in opened:
+                *_, group, number = ("", "", *member.name.split("/"))
+                content = opened.extractfile(member) if member.isfile() and number.isdigit() else None
+                if content is not None:
+                    yield group, int(number), content.read().decode("latin-1")
+        while stream.read(2**20):  # to the end, where gzip finds out whether anything was lost
+            pass
+
+
+def without_header(message: str) -> str:
+    r"""What follows the first blank line, or all of it where there is none.
+
+    Examples:
+        >>> without_header("From: me\nSubject: hello\n\nDear all,\n\nbye")
+        'Dear all,\n\nbye'
+    """
+    header, blank, body = message.partition("\n\n")
+    return body if blank else header
+
+
+def _random_splits(count: int, seed: int) -> dict[str, Tensor]:
+    held = _VALIDATION + _TEST
+    if count <= held:
+        raise ValueError(f"The archive holds {count} messages, too few to hold out {held}; fetch the file anew.")
+    shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    sizes = {"train": count - held, "val": _VALIDATION, "test": _TEST}
+    parts = shuffled.split(list(sizes.values()))  # type: ignore[no-untyped-call]
+    return {name: part.sort().values for name, part in zip(sizes, parts, strict=True)}
+
+
+def _by_date(seed: int) -> tuple[Documents, tuple[str, ...], dict[str, Tensor]]:
+    from sklearn.datasets import fetch_20newsgroups
+
+    home = cache_folder() / "scikit-learn"
+    try:
+        train, test = (
+            fetch_20newsgroups(subset=subset, remove=("headers",), shuffle=False, data_home=str(home))
+            for subset in ("train", "test")
+        )
+    except OSError as error:
+        raise ValueError(
+            f"scikit-learn could not fetch 20 Newsgroups by date ({error}); "
+            "connect to the network, or leave by_date out."
+        ) from error
+    texts, words = number_texts([*train.data, *test.data])
+    labels = torch.tensor([*train.target.tolist(), *test.target.tolist()])
+    shuffled = torch.randperm(len(train.data), generator=torch.Generator().manual_seed(seed))
+    splits = {
+        "train": shuffled[_VALIDATION:].sort().values,
+        "val": shuffled[:_VALIDATION].sort().values,
+        "test": torch.arange(len(train.data), len(labels)),
+    }
+    return Documents(texts, words, labels), tuple(train.target_names), splits

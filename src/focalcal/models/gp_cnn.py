@@ -1,0 +1,120 @@
+"""The global-pooling CNN for texts: three convolutions over word vectors, and the maximum over all positions."""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+_WINDOW = 5  # of every convolution and pooling
+_PADDING = 0  # the row of the embedding that stands for padding
+
+
+class TextInputs(Protocol):
+    """Texts whose common padding was left out, as :class:`focalcal.data.token_samples.TextBatch` has them."""
+
+    @property
+    def words(self) -> Tensor:
+        """(N, L) rows of the embedding, padded at the front."""
+
+    @property
+    def left_out(self) -> int:
+        """How many positions of padding were left out in front: a multiple of 25."""
+
+
+class GlobalPoolingCNN(nn.Module):
+    """Classifies texts: the network of the Keras example with pretrained word vectors, which the paper trains.
+
+    Convolution (128 maps, 5 words), ReLU and the maximum over 5, twice; the same convolution and ReLU once more, and
+    the maximum over all positions; a dense layer with 128 units and ReLU; the classifier. Weights start uniform as
+    Glorot and Bengio (2010) propose, biases at 0, as they do in Keras.
+
+    Args:
+        num_classes: K.
+        embeddings: (V, E) word vectors; row 0 is that of padding. They are copied.
+        channels: maps of each convolution, and units of the dense layer.
+        pool_stride: how far apart the windows of the two poolings are, 5 or 1; with 1 the maps keep their length.
+        dropout: share of the dense layer's units that training drops.
+        freeze: whether the word vectors stay as they are.
+
+    Attributes:
+        embedding: the word vectors, an ``nn.Embedding``.
+        classifier: the last layer.
+
+    Examples:
+        >>> net = GlobalPoolingCNN(20, embeddings=torch.randn(50, 100))
+        >>> net(torch.randint(50, (3, 1000))).shape, net(torch.randint(50, (3, 7))).shape
+        (torch.Size([3, 20]), torch.Size([3, 20]))
+        >>> net.least_positions, GlobalPoolingCNN(20, embeddings=torch.randn(50, 100), pool_stride=1).least_positions
+        (149, 21)
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        *,
+        embeddings: Tensor,
+        channels: int = 128,
+        pool_stride: int = 5,
+        dropout: float = 0.0,
+        freeze: bool = True,
+    ) -> None:
+        super().__init__()
+        if pool_stride not in (1, _WINDOW):
+            raise ValueError(f"pool_stride must be 5 (windows side by side) or 1 and is {pool_stride!r}.")
+        words, size = embeddings.shape
+        self.embedding = nn.Embedding(words, size, _weight=embeddings.detach().clone())
+        self.embedding.requires_grad_(not freeze)
+        self.convolutions = nn.ModuleList(nn.Conv1d(inputs, channels, _WINDOW) for inputs in (size, channels, channels))
+        self.dense = nn.Linear(channels, channels)
+        self.dropout = nn.Dropout(dropout)
+        self.classifier = nn.Linear(channels, num_classes)
+        self.pool_stride = pool_stride
+        for layer in (*self.convolutions, self.dense, self.classifier):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    @property
+    def least_positions(self) -> int:
+        """How many positions one entry of the last map sees; a shorter text is padded to it."""
+        positions = _WINDOW
+        for _ in range(2):
+            positions = (positions - 1) * self.pool_stride + _WINDOW  # before the pooling
+            positions += _WINDOW - 1  # before the convolution
+        return positions
+
+    def forward(self, texts: Tensor | TextInputs) -> Tensor:
+        """(N, K) logits of (N, L) int64 texts, rows of the embedding."""
+        logits: Tensor = self.classifier(self.features(texts))
+        return logits
+
+    def features(self, texts: Tensor | TextInputs) -> Tensor:
+        """(N, channels) what the last layer is given."""
+        words, left_out = (texts, 0) if isinstance(texts, Tensor) else (texts.words, texts.left_out)
+        missing = 0 if left_out else max(0, self.least_positions - words.shape[1])
+        x = self.embedding(functional.pad(words, (missing, 0), value=_PADDING)).transpose(1, 2).contiguous()
+        x = functional.relu(self.maps(x, left_out)).amax(dim=2)
+        dense: Tensor = self.dropout(torch.relu(self.dense(x)))
+        return dense
+
+    def maps(self, x: Tensor, left_out: int) -> Tensor:
+        """(N, channels, L') the last convolution, of (N, E, L) word vectors.
+
+        What a convolution and a pooling make of nothing but padding is one vector. Behind each of them, so many copies
+        of it are put in front as the next convolution needs to meet every mixture of padding and text, and padding
+        alone if there was enough; further copies would not change the maximum over all positions.
+        """
+        first, second, third = self.convolutions
+        padding = self.embedding.weight[_PADDING].view(1, -1, 1)
+        stride = self.pool_stride
+        least = (2 * _WINDOW - 2) // stride * stride  # what the second pooling's windows reach beyond their stride
+        for convolution, needed in ((first, least), (second, _WINDOW)):
+            left_out //= stride
+            padding = functional.relu(convolution(padding.expand(-1, -1, _WINDOW)))
+            x = functional.relu(functional.max_pool1d(convolution(x), _WINDOW, stride))  # relu of fewer, the same
+            added = min(left_out, needed)
+            left_out -= added
+            if added:
+                x = torch.cat([padding.expand(len(x), -1, added), x], dim=2)
+        maps: Tensor = third(x)
+        return maps

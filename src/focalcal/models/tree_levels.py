@@ -1,0 +1,94 @@
+"""The joining of a Tree-LSTM's nodes height by height, as one differentiable function with few and large operations."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+
+class JoinLevels(Function):
+    """The states h of all nodes, from those of the leaves.
+
+    ``apply(h, c, weight, bias, children, joins)`` takes h and c of L leaves (L, H), weight (5H, 2H), bias (5H,), the
+    numbers of the children (I, 2) of the inner nodes L, L + 1, ..., lowest first, and how many of them each height has.
+    It returns h of all nodes, (L + I, H). A node with the children (h1, c1), (h2, c2) has the gates
+    (f1, f2, i, u, o) = weight · (h1, h2) + bias, c = σ(f1) c1 + σ(f2) c2 + σ(i) tanh(u), and h = σ(o) tanh(c).
+
+    Autograd would do the same with a product and a sum of the whole weight's gradient at every height. Here the pairs
+    of children and the gates of all heights lie one below the other, so that gradient is one product, and everything
+    that needs no gradient from above is computed for all nodes at once.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, h: Tensor, c: Tensor, weight: Tensor, bias: Tensor, children: Tensor, joins: tuple[int, ...]
+    ) -> Tensor:
+        """(L + I, H) the states of all nodes."""
+        (leaves, size), inner = h.shape, len(children)
+        states, cells = (torch.cat([x, x.new_empty(inner, size)]) for x in (h, c))
+        pairs, forgotten, tanh = (h.new_empty(inner, width * size) for width in (2, 2, 1))
+        gates = h.new_empty(inner, 5 * size)
+        for rows in _levels(joins):
+            nodes = slice(leaves + rows.start, leaves + rows.stop)
+            below = children[rows].reshape(-1)
+            torch.index_select(states, 0, below, out=pairs[rows].view(-1, size))
+            torch.index_select(cells, 0, below, out=forgotten[rows].view(-1, size))
+            level = torch.addmm(bias, pairs[rows], weight.t(), out=gates[rows])
+            sigmoids, update, output = level.tensor_split((3 * size, 4 * size), dim=1)
+            sigmoids.sigmoid_()
+            update.tanh_()
+            output.sigmoid_()
+            kept = sigmoids[:, : 2 * size] * forgotten[rows]
+            cell = torch.add(kept[:, :size], kept[:, size:], out=cells[nodes])
+            cell.addcmul_(sigmoids[:, 2 * size :], update)
+            torch.mul(output, torch.tanh(cell, out=tanh[rows]), out=states[nodes])
+        ctx.save_for_backward(weight, children, pairs, forgotten, gates, tanh)
+        ctx.joins = joins
+        return states
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients by h, c, weight and bias."""
+        weight, children, pairs, forgotten, gates, tanh = ctx.saved_tensors
+        inner, size = tanh.shape
+        leaves = len(grad) - inner
+        by_state, by_cell = grad.clone(), torch.zeros_like(grad)
+        slopes = _slopes(gates, forgotten, tanh)
+        to_cell = gates[:, 4 * size :] * (1 - tanh * tanh)  # what a change of h is worth to c: o (1 − tanh² c)
+        by_gates = torch.empty_like(gates)
+        for rows in reversed(list(_levels(ctx.joins))):
+            nodes = slice(leaves + rows.start, leaves + rows.stop)
+            state = by_state[nodes]
+            cell = torch.addcmul(by_cell[nodes], state, to_cell[rows])
+            level = by_gates[rows]
+            level.copy_(slopes[rows])
+            level[:, : 4 * size].view(-1, 4, size).mul_(cell[:, None])
+            level[:, 4 * size :].mul_(state)
+            below = children[rows].reshape(-1)
+            by_state.index_add_(0, below, (level @ weight).view(-1, size))
+            forget = gates[rows, : 2 * size].view(-1, 2, size)
+            by_cell[below] = (forget * cell[:, None]).view(-1, size)
+        return by_state[:leaves], by_cell[:leaves], by_gates.t() @ pairs, by_gates.sum(0), None, None
+
+
+def _levels(joins: tuple[int, ...]) -> Iterator[slice]:
+    first = 0
+    for count in joins:
+        yield slice(first, first + count)
+        first += count
+
+
+def _slopes(gates: Tensor, forgotten: Tensor, tanh: Tensor) -> Tensor:
+    """(I, 5H) the derivative of c by the gates before their sigmoid or tanh; for the output gate, that of h."""
+    size = tanh.shape[1]
+    slopes = gates * (1 - gates)
+    enter, update = gates[:, 2 * size : 3 * size], gates[:, 3 * size : 4 * size]
+    slopes[:, : 2 * size] *= forgotten
+    slopes[:, 2 * size : 3 * size] *= update
+    slopes[:, 3 * size : 4 * size] = enter * (1 - update * update)
+    slopes[:, 4 * size :] *= tanh
+    return slopes

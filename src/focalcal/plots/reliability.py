@@ -1,0 +1,116 @@
+"""The reliability diagram: how often a model is right, by how sure it says it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from focalcal.metrics.binning import BinSums, equal_mass_sums, equal_width_sums
+from focalcal.metrics.calibration_error import mean_gap
+from focalcal.metrics.statistics import sample_statistics
+from focalcal.plots.axes import axis_or_new
+from focalcal.plots.smooth_reliability import SmoothReliability
+from focalcal.predictions import Predictions
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = npt.NDArray[np.float64]
+Binning = Literal["equal-width", "equal-mass"]
+
+
+@dataclass(frozen=True)
+class ReliabilityDiagram:
+    """One point a bin; (M,) float64 each, NaN in a bin without samples.
+
+    Attributes:
+        count: samples in the bin, or their weight.
+        confidence: their mean confidence.
+        accuracy: the share that is right.
+        low: lower end of the accuracy's interval.
+        high: upper end.
+        ece: Σ count · |accuracy − confidence| / Σ count: ECE, or AdaECE for bins of equal mass.
+        level: how often such an interval covers the accuracy that it estimates.
+    """
+
+    count: Array
+    confidence: Array
+    accuracy: Array
+    low: Array
+    high: Array
+    ece: float
+    level: float
+
+
+def reliability_diagram(
+    preds: Predictions, bins: int = 15, binning: Binning = "equal-width", level: float = 0.90
+) -> ReliabilityDiagram:
+    """Confidence and accuracy of each bin, with Wilson intervals of the accuracy.
+
+    Args:
+        preds: N predictions of K classes.
+        bins: the number of bins M.
+        binning: bins of "equal-width", as for ECE, or of "equal-mass", as for AdaECE.
+        level: of the intervals.
+
+    Examples:
+        >>> preds = Predictions.from_probs([[0.75, 0.25], [0.875, 0.125], [0.625, 0.375], [0.25, 0.75]], [0, 0, 1, 1])
+        >>> diagram = reliability_diagram(preds, bins=2)
+        >>> diagram.count.tolist(), diagram.accuracy.tolist(), diagram.ece
+        ([0.0, 4.0], [nan, 0.75], 0.0)
+    """
+    if binning not in get_args(Binning):
+        raise ValueError(f"binning must be 'equal-width' or 'equal-mass', not {binning!r}.")
+    stats = sample_statistics(preds)
+    sums_of = equal_width_sums if binning == "equal-width" else equal_mass_sums
+    sums = sums_of(stats.confidence, stats.correct, bins, stats.weight)
+    samples = len(stats) if stats.weight is None else int((stats.weight > 0).sum())
+    return diagram_of_sums(sums, samples, level)
+
+
+def diagram_of_sums(sums: BinSums, samples: int, level: float = 0.90) -> ReliabilityDiagram:
+    """The diagram of bins that have been added up, of so many samples in all."""
+    count, confidence, correct = (part.double().numpy() for part in (sums.count, sums.confidence, sums.correct))
+    # A mean of nothing is NaN; weights count as if the same number of samples had weight 1 on average.
+    filled = np.where(count > 0, count, np.nan)
+    accuracy = np.clip(correct / filled, 0, 1)
+    low, high = wilson_interval(accuracy, filled * (samples / count.sum()), level)
+    return ReliabilityDiagram(count, confidence / filled, accuracy, low, high, mean_gap(sums), level)
+
+
+def wilson_interval(share: Array, n: Array, level: float) -> tuple[Array, Array]:
+    """Wilson's interval of a share p of n samples: (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n).
+
+    Examples:
+        >>> low, high = wilson_interval(np.array([0.5, 1.0]), np.array([100.0, 10.0]), level=0.9)
+        >>> low.round(3).tolist(), high.round(3).tolist()
+        ([0.419, 0.787], [0.581, 1.0])
+    """
+    z = float(ndtri(0.5 + level / 2))
+    centre, spread = share + z**2 / (2 * n), z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    scale = 1 + z**2 / n
+    return np.clip((centre - spread) / scale, 0, 1), np.clip((centre + spread) / scale, 0, 1)
+
+
+def draw_reliability_diagram(
+    diagram: ReliabilityDiagram, ax: Axes | None = None, smooth: SmoothReliability | None = None, label: str = ""
+) -> Axes:
+    """Draws the bins with their intervals, the diagonal of perfect calibration and the smooth curve; returns the axis.
+
+    The area of a point grows with the number of samples in its bin.
+    """
+    ax = axis_or_new(ax)
+    ax.plot([0, 1], [0, 1], color="0.5", linewidth=0.8, linestyle="--", label="perfect calibration")
+    area = 12 + 150 * diagram.count / max(diagram.count.max(), 1)
+    drawn = ax.scatter(diagram.confidence, diagram.accuracy, s=area, zorder=3, label=label or f"ECE {diagram.ece:.2%}")
+    colour = drawn.get_facecolor()[0]
+    ax.vlines(diagram.confidence, diagram.low, diagram.high, color=colour, alpha=0.6, linewidth=1.5)
+    if smooth is not None:
+        ax.plot(smooth.confidence, smooth.accuracy, color=colour, alpha=0.7, label="smooth curve")
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
+    ax.legend(loc="upper left")
+    return ax

@@ -1,0 +1,73 @@
+"""The reliability curve without bins: accuracy near each confidence, weighted by a Gaussian."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from focalcal.metrics.binning import BinSums, equal_width_sums
+from focalcal.metrics.smooth import smooth_ece_from_statistics
+from focalcal.metrics.statistics import sample_statistics
+from focalcal.predictions import Predictions
+
+Array = npt.NDArray[np.float64]
+
+# Fine enough for the narrowest Gaussian: four cells to its width.
+_CELLS = 200
+_NARROWEST, _WIDEST = 0.02, 0.05
+# The curve ends with the samples, and is left open where fewer than this, weighted by the Gaussian, speak for it.
+_FEWEST = 3.0
+
+
+@dataclass(frozen=True)
+class SmoothReliability:
+    """The curve: (P,) float64 each; accuracy is NaN where there are hardly any samples."""
+
+    confidence: Array
+    accuracy: Array
+    width: float
+
+
+def smooth_reliability(preds: Predictions, width: float | None = None, points: int = 101) -> SmoothReliability:
+    """Accuracy by confidence, smoothed by a Gaussian that is reflected at 0 and 1.
+
+    accuracy(t) = Σ_i w_i correct_i G(t, c_i) / Σ_i w_i G(t, c_i), where G(t, c) adds up a Gaussian around t
+    at c, −c and 2 − c.
+
+    Args:
+        preds: N predictions of K classes.
+        width: the Gaussian's σ; None for the smooth calibration error, kept between 0.02 and 0.05.
+        points: how many confidences from 0 to 1 the curve has.
+
+    Examples:
+        >>> import torch
+        >>> preds = Predictions.from_probs(torch.tensor([[0.8, 0.2]]).expand(10, 2), [0] * 6 + [1] * 4)
+        >>> float(smooth_reliability(preds, points=6).accuracy[4].round(6))
+        0.6
+    """
+    stats = sample_statistics(preds)
+    if width is None:
+        width = usual_width(smooth_ece_from_statistics(stats).value)
+    cells = equal_width_sums(stats.confidence, stats.correct, _CELLS, stats.weight)
+    samples = len(stats) if stats.weight is None else int((stats.weight > 0).sum())
+    return smooth_of_sums(cells, samples, width, points)
+
+
+def usual_width(smooth_ece: float) -> float:
+    """The σ for a model with this smooth calibration error."""
+    return float(np.clip(smooth_ece, _NARROWEST, _WIDEST))
+
+
+def smooth_of_sums(cells: BinSums, samples: int, width: float, points: int = 101) -> SmoothReliability:
+    """The curve from narrow bins of equal width, which count at their mean confidence, of so many samples in all."""
+    held = cells.count > 0
+    mass, confidence, correct = (p[held].double().numpy() for p in (cells.count, cells.confidence, cells.correct))
+    t = np.linspace(0.0, 1.0, points)
+    at = (confidence / mass).round(9)
+    kernel = sum(np.exp(-0.5 * ((t[:, None] - image) / width) ** 2) for image in (at, -at, 2 - at))
+    total = kernel @ mass
+    enough = (total * (samples / mass.sum()) >= min(_FEWEST, samples / 10)) & (t >= at[0]) & (t <= at[-1])
+    accuracy = np.where(enough, (kernel @ correct) / np.where(enough, total, 1), np.nan)
+    return SmoothReliability(t, accuracy, width)

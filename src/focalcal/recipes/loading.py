@@ -1,0 +1,135 @@
+"""From a name or a file, and ``key=value`` changes, to a recipe."""
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from focalcal.recipes.merging import merged, nested
+from focalcal.recipes.parsing import parsed
+from focalcal.recipes.recipe import Recipe
+
+_LIBRARY = resources.files("focalcal.recipes") / "library"
+_FILE_ENDINGS = (".yaml", ".yml")
+# Keys of a file that are resolved before the fields are read.
+_EXTENDS, _PROTOCOLS, _BY_LOSS = "extends", "protocols", "by_loss"
+
+
+def recipe_names() -> tuple[str, ...]:
+    """The packaged recipes; those that others only build on (their files begin with ``_``) are left out.
+
+    Examples:
+        >>> "digits/mlp" in recipe_names()
+        True
+    """
+    return tuple(sorted(_names(_LIBRARY, "")))
+
+
+def _names(folder: Traversable, prefix: str) -> Iterable[str]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _names(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".yaml") and not entry.name.startswith("_"):
+            yield prefix + entry.name.removesuffix(".yaml")
+
+
+def load_recipe(name: str | os.PathLike[str], overrides: Mapping[str, Any] | Iterable[str] = ()) -> Recipe:
+    """A packaged recipe by its name, or one of your own by its file, with changes.
+
+    A file may say ``extends: NAME`` and holds then only what differs; ``protocols`` are named variants, of which
+    ``protocol=NAME`` chooses one; ``by_loss`` holds what is different for a loss. The later wins: the recipe, its
+    protocol, its ``by_loss``, the changes. A loss that is chosen afterwards (``with_changes``) has no ``by_loss``.
+
+    Args:
+        name: such as ``cifar10/resnet50``, or the path of a .yaml file; the config.yaml of a run is one.
+        overrides: ``{"optimizer.lr": 0.05}``, nested mappings, or texts ``"optimizer.lr=0.05"`` whose values are read
+            as YAML.
+
+    Raises:
+        ValueError: if there is no such recipe, or for everything that is wrong with it, a line each.
+
+    Examples:
+        >>> load_recipe("digits/mlp", {"loss": "flsd-53"}).loss
+        'flsd-53'
+        >>> load_recipe("digits/mlp", ["epochs=2", "optimizer.lr=0.05"]).optimizer.lr
+        0.05
+    """
+    shown = os.fspath(name)
+    content = _with_choices(shown, _read(shown, []), nested(overrides))
+    content.setdefault("name", shown)
+    return Recipe.checked(content, shown)
+
+
+def _with_choices(name: str, content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The recipe of the chosen protocol and loss: what is asked for by hand wins over both."""
+    protocols, by_loss = _variants(name, content, _PROTOCOLS), _variants(name, content, _BY_LOSS)
+    of_protocol = dict(_protocol(name, protocols, content.get("protocol"), changes.get("protocol")))
+    by_loss = merged(by_loss, _variants(name, of_protocol, _BY_LOSS))
+    content = merged(content, of_protocol)
+    loss = changes.get("loss", content.get("loss", Recipe.model_fields["loss"].default))
+    of_loss = by_loss.get(loss, {}) if isinstance(loss, str) else {}
+    return merged(merged(content, of_loss), changes)
+
+
+def _variants(name: str, content: dict[str, Any], key: str) -> dict[str, Any]:
+    """Takes ``protocols`` or ``by_loss`` out of a recipe."""
+    variants = content.pop(key, None) or {}
+    if not isinstance(variants, Mapping) or not all(isinstance(changes, Mapping) for changes in variants.values()):
+        raise ValueError(f"Recipe {name}: {key} must hold names, and for each name keys and values.")
+    return dict(variants)
+
+
+def _protocol(name: str, protocols: Mapping[str, Any], own: Any, asked: Any) -> Mapping[str, Any]:
+    """The changes of a protocol; a recipe that a run has written names its protocol and holds no variants."""
+    chosen = own if asked is None else asked
+    if chosen is None or (not protocols and chosen == own):
+        return {}
+    if not isinstance(chosen, str) or chosen not in protocols:
+        known = f"it has {', '.join(protocols)}" if protocols else "it has none"
+        raise ValueError(f"Recipe {name} has no protocol {chosen!r}; {known}.")
+    changes: Mapping[str, Any] = protocols[chosen]
+    return changes
+
+
+def _read(name: str, above: list[str]) -> dict[str, Any]:
+    if name in above:
+        raise ValueError(f"Recipe {above[0]} extends itself: {' → '.join([*above, name])}.")
+    content = parsed(name, _text_of(name, above))
+    if _EXTENDS not in content:
+        return content
+    base = content.pop(_EXTENDS)
+    if not isinstance(base, str):
+        raise ValueError(f"Recipe {name}: extends must be the name of one recipe, got {base!r}.")
+    below = _read(_beside(name, base), [*above, name])
+    # What is said about a family is not true of one that differs, and its name is another.
+    inherited = {key: value for key, value in below.items() if key not in ("about", "name")}
+    return merged(inherited, content)
+
+
+def _beside(name: str, base: str) -> str:
+    """A file may name another by its path from where it is; a packaged recipe is named by its full name."""
+    return os.path.normpath(Path(name).parent / base) if base.endswith(_FILE_ENDINGS) else base
+
+
+def _text_of(name: str, above: list[str]) -> str:
+    is_file = name.endswith(_FILE_ENDINGS)
+    source: Any = Path(name) if is_file else _LIBRARY.joinpath(f"{name}.yaml")
+    outside = not is_file and (Path(name).is_absolute() or ".." in Path(name).parts)
+    if outside or not source.is_file():
+        raise ValueError(_not_found(name, is_file, above))
+    try:
+        return str(source.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"Recipe {name} cannot be read: {error}.") from error
+
+
+def _not_found(name: str, is_file: bool, above: list[str]) -> str:
+    wanted = f", which {above[-1]} extends" if above else ""
+    if is_file:
+        return f"There is no recipe file {name}{wanted}."
+    nearest = difflib.get_close_matches(name, recipe_names(), n=1, cutoff=0.5)
+    guess = f"; did you mean {nearest[0]}?" if nearest else "."
+    return f"There is no recipe {name}{wanted}{guess} `focalcal recipes` lists them; a file of your own ends in .yaml."

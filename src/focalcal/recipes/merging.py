@@ -1,0 +1,84 @@
+"""Recipes over recipes: what a file, a variant or a user says takes the place of what is below it."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+# Groups that may be written as their name alone, and whose other keys belong to that name.
+_NAMED_GROUPS = frozenset({"data", "model", "optimizer", "embedding_optimizer", "schedule"})
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """``changes`` over ``base``, group by group.
+
+    A group (keys that are words) is merged with the one below it; values, lists and schedules (keys that are epochs)
+    take its place. A group whose name changes starts anew: the options of another data set, network or optimizer do
+    not belong to it.
+
+    Examples:
+        >>> merged({"optimizer": {"name": "sgd", "lr": 0.1}}, {"optimizer": {"lr": 0.2}})
+        {'optimizer': {'name': 'sgd', 'lr': 0.2}}
+        >>> merged({"optimizer": {"name": "sgd", "lr": 0.1}}, {"optimizer": "adam"})
+        {'optimizer': {'name': 'adam'}}
+    """
+    return {**base, **{key: _replaced(key, base.get(key), value) for key, value in changes.items()}}
+
+
+def _replaced(key: str, old: Any, new: Any) -> Any:
+    old, new = _as_group(key, old), _as_group(key, new)
+    if not _is_group(new) or not isinstance(old, Mapping):
+        return new
+    if key in _NAMED_GROUPS and "name" in new and old.get("name", new["name"]) != new["name"]:
+        return new
+    return merged(old, new)
+
+
+def _as_group(key: str, value: Any) -> Any:
+    return {"name": value} if key in _NAMED_GROUPS and isinstance(value, str) else value
+
+
+def _is_group(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
+
+
+def nested(overrides: Mapping[str, Any] | Iterable[str]) -> dict[str, Any]:
+    """Changes by dotted keys as the groups that a recipe has; the order in which they are given does not matter.
+
+    Examples:
+        >>> nested(["optimizer.lr=0.01", "optimizer=adam"])
+        {'optimizer': {'name': 'adam', 'lr': 0.01}}
+        >>> nested({"data.synthetic": 8})
+        {'data': {'synthetic': 8}}
+    """
+    if isinstance(overrides, str):
+        raise TypeError(f"Changes of a recipe are a list of texts or a mapping, got the text {overrides!r}.")
+    pairs = list(overrides.items()) if isinstance(overrides, Mapping) else [_pair(text) for text in overrides]
+    changes: dict[str, Any] = {}
+    # The whole group first, then its parts.
+    for key, value in sorted(pairs, key=lambda pair: pair[0].count(".")):
+        for part in reversed(key.split(".")):
+            value = {part: value}
+        changes = _joined(changes, value)
+    return changes
+
+
+def _joined(changes: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Both: a name is one more change here, not another group."""
+    joined = dict(changes)
+    for key, value in more.items():
+        old, new = _as_group(key, joined.get(key)), _as_group(key, value)
+        joined[key] = _joined(dict(old), new) if isinstance(old, Mapping) and _is_group(new) else new
+    return joined
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    key, sign, value = text.partition("=")
+    if not sign or not all(key.split(".")):
+        raise ValueError(
+            f"{text!r} is no change of a recipe; write key=value, such as loss=flsd-53 or optimizer.lr=0.05."
+        )
+    try:
+        return key, yaml.safe_load(value)
+    except yaml.YAMLError:
+        return key, value

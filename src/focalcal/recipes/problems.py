@@ -1,0 +1,132 @@
+"""What is wrong with a recipe, all of it at once, in words."""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+# What people write who come from elsewhere.
+_SYNONYMS = {
+    "learning_rate": "lr",
+    "wd": "weight_decay",
+    "num_epochs": "epochs",
+    "max_epochs": "epochs",
+    "batch": "batch_size",
+    "gradient_clip_val": "clip_norm",
+    "clip": "clip_norm",
+    "dataset": "data",
+    "device": "accelerator",
+    "milestones": "factors",
+}
+_NO_GROUP = ("model_type", "model_attributes_type", "dict_type")
+
+
+def described(name: str, error: ValidationError, of: type[BaseModel]) -> str:
+    """One sentence for one problem; for several, a line each.
+
+    Args:
+        name: of the recipe.
+        error: what pydantic found.
+        of: the class that was checked, whose keys are suggested.
+    """
+    problems = [_ended(problem) for details in error.errors() for problem in _problems(details, of)]
+    if len(problems) == 1:
+        return f"Recipe {name}: {problems[0]}"
+    return "\n  ".join([f"Recipe {name} has {len(problems)} problems:", *problems])
+
+
+def _ended(problem: str) -> str:
+    return problem if problem.endswith(("?", ".", "…")) else f"{problem}."
+
+
+def _problems(details: ErrorDetails, of: type[BaseModel]) -> list[str]:
+    """Mostly one; a check of several fields may find more."""
+    kind, given = details["type"], details["input"]
+    place = tuple(_without_tags(details["loc"], of))
+    path = ".".join(map(str, place)) or "it"
+    if kind == "value_error":
+        return str(details["ctx"]["error"]).split("\n")
+    if kind == "extra_forbidden":
+        return [f"there is no key {path}{_other_key(details['loc'], place, of)}"]
+    if kind == "missing":
+        return [f"the key {path} is missing; give it a value"]
+    if kind == "union_tag_not_found":
+        return [f"{path}: the name is missing; write {path}.name=…"]
+    if kind == "union_tag_invalid":
+        context = details["ctx"]
+        return [f"{path}.name: {context['tag']!r} is not known{_other_value(context['tag'], context['expected_tags'])}"]
+    if kind == "literal_error":
+        return [f"{path}: {given!r} is not known{_other_value(given, details['ctx']['expected'])}"]
+    return [f"{path} {_demand(details)}, got {given!r}"]
+
+
+def _demand(details: ErrorDetails) -> str:
+    if details["type"] in _NO_GROUP:
+        return "should hold keys and values"
+    # "Input should be a valid integer, unable to parse string as an integer": the first half says it.
+    demand = details["msg"].partition(", ")[0].removeprefix("Input ").replace("a valid tuple", "a list")
+    return demand.replace("a valid string", "a text").replace("a valid integer", "a whole number").replace("valid ", "")
+
+
+def _other_value(given: Any, expected: str) -> str:
+    known = expected.replace("'", "").replace(" or ", ", ").split(", ")
+    nearest = difflib.get_close_matches(str(given), known, n=1, cutoff=0.5)
+    return f"; did you mean {nearest[0]}?" if nearest else f"; known are {', '.join(known)}"
+
+
+def _other_key(raw: Sequence[int | str], place: Sequence[int | str], of: type[BaseModel]) -> str:
+    """The full key that was probably meant, or the keys that there are."""
+    beside = list(_fields_at(raw[:-1], of))
+    prefix = "".join(f"{part}." for part in place[:-1])
+    given = str(place[-1])
+    meant = _SYNONYMS.get(given, given)
+    elsewhere = [key for key in _all_keys(of) if key.split(".")[-1] == meant and key != prefix + given]
+    nearest = difflib.get_close_matches(meant, beside, n=1, cutoff=0.65)
+    if nearest and (nearest[0] == meant or not elsewhere):
+        return f"; did you mean {prefix}{nearest[0]}?"
+    if elsewhere:
+        return f"; did you mean {elsewhere[0]}?"
+    return f"; the keys there are {', '.join(beside)}" if beside else ""
+
+
+def _all_keys(of: type[BaseModel]) -> Iterator[str]:
+    for field, info in of.model_fields.items():
+        yield field
+        for group in _groups(info.annotation):
+            yield from (f"{field}.{inner}" for inner in group.model_fields)
+
+
+def _fields_at(place: Sequence[int | str], of: type[BaseModel]) -> Iterator[str]:
+    """The keys that exist in a group, given by its place with pydantic's tags in it."""
+    if not place:
+        yield from of.model_fields
+        return
+    info = of.model_fields.get(str(place[0]))
+    groups = _groups(info.annotation) if info is not None else []
+    for group in groups:
+        if len(groups) == 1 or (len(place) > 1 and place[1] in _names(group)):
+            yield from group.model_fields
+
+
+def _without_tags(place: Sequence[int | str], of: type[BaseModel]) -> Iterator[int | str]:
+    """``optimizer, lr`` of a place; the tag that pydantic puts in after a union's own key is left out."""
+    info = of.model_fields.get(str(place[0])) if place else None
+    groups = _groups(info.annotation) if info is not None else []
+    tags = {name for group in groups for name in _names(group)} if len(groups) > 1 else set()
+    for position, part in enumerate(place):
+        if part != "[key]" and not (position == 1 and part in tags):
+            yield part
+
+
+def _groups(annotation: Any) -> list[type[BaseModel]]:
+    """The classes of settings in the type of a field: several for data and model, one for other groups, or none."""
+    parts = [annotation, *get_args(annotation)]
+    parts += [inner for part in parts for inner in get_args(part)]
+    found = [part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)]
+    return list(dict.fromkeys(found))
+
+
+def _names(group: type[BaseModel]) -> tuple[Any, ...]:
+    return get_args(group.model_fields["name"].annotation)

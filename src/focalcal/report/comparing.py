@@ -1,0 +1,127 @@
+"""The comparison of several models: a table with intervals, and which differences are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from focalcal.metrics import METRIC_TITLES, Evaluation
+from focalcal.metrics.comparison import compare_many
+from focalcal.metrics.differences import Difference
+from focalcal.predictions import Predictions
+from focalcal.report.examination import Examined, Request
+from focalcal.report.readings import written, written_change, written_interval
+
+# The columns of the table, lower is better in all of them; error does not depend on the temperature.
+_COLUMNS = (
+    ("error", "before"),
+    *((m, w) for m in ("nll", "ece", "ada_ece", "classwise_ece") for w in ("before", "after")),
+)
+_PAIRED = ("error", "nll", "ece", "ada_ece")
+# All pairs of so many models; of more, every one with the best.
+_ALL_PAIRS = 5
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of the table for people."""
+
+    text: str
+    interval: str
+    best: bool
+
+
+def table(models: Sequence[Examined]) -> dict[str, Any]:
+    """Headings, and for each model its name, its temperature and its cells."""
+    columns = [c for c in _COLUMNS if c[1] == "before" or any(model.after is not None for model in models)]
+    best = {column: _best(models, *column) for column in columns}
+    rows = []
+    for model in models:
+        cells = [_cell(_evaluation(model, when), metric, best[metric, when]) for metric, when in columns]
+        t = "–" if model.scaling is None else f"{model.scaling.temperature:.2f}"
+        rows.append({"name": model.name, "temperature": t, "cells": cells})
+    headings = [
+        (METRIC_TITLES[m], {"before": "as it is", "after": "scaled"}[w] if m != "error" else "") for m, w in columns
+    ]
+    return {"headings": headings, "rows": rows}
+
+
+def _evaluation(model: Examined, when: str) -> Evaluation | None:
+    return model.before if when == "before" else model.after
+
+
+def _best(models: Sequence[Examined], metric: str, when: str) -> float:
+    values = [found.values[metric] for model in models if (found := _evaluation(model, when)) is not None]
+    return min(values, default=float("nan"))
+
+
+def _cell(evaluation: Evaluation | None, metric: str, best: float) -> Cell:
+    if evaluation is None:
+        return Cell("–", "", False)
+    value, write = evaluation.values[metric], partial(written, metric)
+    return Cell(write(value), written_interval(evaluation.intervals.get(metric), write), value == best)
+
+
+def pairs(models: Sequence[Examined], request: Request) -> tuple[list[dict[str, Any]], str]:
+    """Differences of pairs of models, before and after scaling, for people; or a sentence why there are none."""
+    if len(models) < 2:
+        return [], ""
+    if not request.bootstrap:
+        return [], "Without resamples (bootstrap 0), differences are not tested."
+    if not all(isinstance(model.source.data, Predictions) for model in models):
+        return [], "Differences are not tested: the files are too large to be held in memory."
+    found = []
+    try:
+        for when in ("before", "after"):
+            if when == "before" or all(model.scaling is not None for model in models):
+                found += _pairs(models, request, when)
+    except ValueError as error:
+        return [], f"Differences are not tested, because the models were not tried on the same samples. {error}"
+    return found, ""
+
+
+def _pairs(models: Sequence[Examined], request: Request, when: str) -> list[dict[str, Any]]:
+    predictions = {model.name: _predictions(model, when) for model in models}
+    metrics = _PAIRED if when == "before" else [m for m in _PAIRED if m != "error"]
+    reference = None
+    if len(models) > _ALL_PAIRS:
+        reference = min(models, key=lambda model: model.before.values["nll"]).name
+    comparisons = compare_many(
+        predictions,
+        reference,
+        metrics,
+        samples=request.bootstrap,
+        permutations=request.bootstrap,
+        level=request.level,
+        seed=request.seed,
+        bins=request.bins,
+    )
+    return [_for_people(difference, when) for c in comparisons for difference in c.differences.values()]
+
+
+def _predictions(model: Examined, when: str) -> Predictions:
+    data = model.source.data
+    assert isinstance(data, Predictions)
+    if when == "before":
+        return data
+    assert model.scaling is not None
+    return model.scaling.apply(data)
+
+
+def _for_people(difference: Difference, when: str) -> dict[str, Any]:
+    metric = difference.metric
+    lower = difference.names[0] if difference.difference < 0 else difference.names[1]
+    return {
+        "metric": metric,
+        "title": METRIC_TITLES[metric],
+        "when": when,
+        "names": difference.names,
+        "difference": written_change(metric, difference.difference),
+        "interval": written_interval(difference.interval, partial(written_change, metric)),
+        "p": f"{difference.adjusted_p_value:.3g}",
+        "shown": difference.is_shown,
+        "lower": lower,
+        "numbers": difference.to_dict(),
+    }

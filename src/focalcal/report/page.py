@@ -1,0 +1,67 @@
+"""The page itself: a template, its style and script, and the data, in one file that asks nothing of any network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+# Inside a script element, none of these may be taken for markup, and the last two are line ends to old scripts.
+_ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+
+
+def rendered(content: Mapping[str, Any], data: Mapping[str, Any], numbers: Mapping[str, Any]) -> str:
+    """The whole page.
+
+    Args:
+        content: what the template writes.
+        data: what the script draws.
+        numbers: what the link downloads.
+    """
+    jinja2, plotly_script = _packages()
+    # For what is written by us or by Plotly, and for JSON that is escaped; the template escapes everything else.
+    trusted = jinja2.utils.markupsafe.Markup
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.loader = jinja2.FunctionLoader(_template)
+    return str(
+        environment.get_template("report.html").render(
+            **content,
+            style=trusted(_template("report.css")),
+            script=trusted(_template("report.js")),
+            plotly=trusted(_inside_script(plotly_script)),
+            data=trusted(safe_json(data)),
+            numbers=trusted(safe_json(numbers)),
+        )
+    )
+
+
+def safe_json(content: Any) -> str:
+    r"""JSON that may stand inside a script element.
+
+    Examples:
+        >>> print(safe_json({"name": "</script>"}))
+        {"name":"\u003c/script\u003e"}
+    """
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_ESCAPES)
+
+
+def _template(name: str) -> str:
+    return files("focalcal.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _inside_script(text: str) -> str:
+    """A script that cannot end the element around it."""
+    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _packages() -> tuple[Any, str]:
+    try:
+        import jinja2
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise ImportError("The report needs Jinja2 and Plotly: install focalcal[report].") from error
+    return jinja2, get_plotlyjs()

@@ -1,0 +1,153 @@
+"""What the page's script draws: numbers only, rounded to what an eye can see, in plain lists."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from focalcal.metrics.binning import BinSums
+from focalcal.plots.reliability import diagram_of_sums
+from focalcal.plots.risk_coverage import risk_coverage_of_ranked
+from focalcal.plots.smooth_reliability import smooth_of_sums, usual_width
+from focalcal.plots.training_curves import CURVES, TrainingCurves
+from focalcal.report.examination import Examined, Request
+from focalcal.report.sweep import BIN_COUNTS, Stop
+
+# Shares are sent as whole ten-thousandths, which are shorter; −1 stands for "undefined".
+_UNITS = 10_000
+# Classes with a reliability diagram of their own, and rows of the table, over all models: both cost space in the file.
+_CLASS_DIAGRAMS, _CLASS_ROWS = 2000, 12_000
+_LARGEST_THUMBNAIL = 32_768
+
+
+def model_payload(model: Examined, request: Request, models: int, thumbnails: Mapping[str, bytes]) -> dict[str, Any]:
+    """Everything that is drawn of one model, one of so many."""
+    scaling = model.scaling
+    temperatures = [stop.temperature for stop in model.stops]
+    width = usual_width(model.before.values["smooth_ece"])
+    return {
+        "name": model.name,
+        "samples": model.before.n,
+        "fitted": None if scaling is None else temperatures.index(scaling.temperature),
+        "neutral": temperatures.index(1.0),
+        "crossFitted": scaling is not None and scaling.source == "cross",
+        "stops": [_stop(stop, model.before.n, request.level, width) for stop in model.stops],
+        "coverage": _coverage(model),
+        "classes": _classes(model, request, models),
+        "mistakes": [
+            {
+                "id": mistake.id,
+                "label": mistake.label,
+                "prediction": mistake.prediction,
+                "confidence": _rounded(mistake.confidence, 6),
+                "image": _image(thumbnails.get(mistake.id)),
+            }
+            for mistake in model.mistakes
+        ],
+        "confusions": [
+            [pair.label, pair.prediction, _rounded(pair.count, 3), _rounded(pair.confidence, 4)]
+            for pair in model.confusions
+        ],
+        "ood": [
+            {"name": name, "x": _shares(roc.false_rates), "y": _shares(roc.true_rates), "auroc": _rounded(roc.auroc, 5)}
+            for name, roc in model.ood.items()
+        ],
+        "curves": None if model.curves is None else _training(model.curves),
+    }
+
+
+def _stop(stop: Stop, samples: int, level: float, width: float) -> dict[str, Any]:
+    smooth = smooth_of_sums(stop.cells, samples, width)
+    count = stop.cells.count.sum()
+    return {
+        "t": _rounded(stop.temperature, 6),
+        "nll": _rounded(stop.nll, 6),
+        "confidence": _rounded(float(stop.cells.confidence.sum() / count), 6),
+        "accuracy": _rounded(float(stop.cells.correct.sum() / count), 6),
+        "width": {
+            bins: _bins(stop.equal_width(bins), samples, level) | {"floor": _rounded(stop.ece_floor(bins), 6)}
+            for bins in BIN_COUNTS
+        },
+        "mass": {bins: _bins(stop.ranked.equal_mass(bins), samples, level) for bins in BIN_COUNTS},
+        "smooth": _shares(smooth.accuracy),
+    }
+
+
+def _bins(sums: BinSums, samples: int, level: float) -> dict[str, Any]:
+    diagram = diagram_of_sums(sums, samples, level)
+    return {
+        "ece": _rounded(diagram.ece, 6),
+        "count": [_rounded(value, 3) for value in diagram.count.tolist()],
+        "right": [_rounded(value, 3) for value in sums.correct.double().tolist()],
+        "x": _shares(diagram.confidence),
+        "low": _shares(diagram.low),
+        "high": _shares(diagram.high),
+    }
+
+
+def _coverage(model: Examined) -> list[dict[str, Any]]:
+    shown = {"as it is": 1.0}
+    if model.scaling is not None:
+        shown["after scaling"] = model.scaling.temperature
+    found = []
+    for name, temperature in shown.items():
+        curve = risk_coverage_of_ranked(model.stop(temperature).ranked)
+        rounded = {"y": _shares(curve.accuracy), "threshold": _shares(curve.threshold)}
+        found.append({"name": name, "area": _rounded(curve.area, 6), **rounded})
+    return found
+
+
+def _classes(model: Examined, request: Request, models: int) -> dict[str, Any]:
+    classes = model.classes
+    rows = classes.largest_errors(_CLASS_ROWS // models)
+    with_diagram = classes.largest_errors(max(1, _CLASS_DIAGRAMS // models))
+    columns = {"n": classes.count, "accuracy": classes.accuracy, "confidence": classes.confidence, "gap": classes.gap}
+    return {
+        "rows": rows,
+        **{name: [_rounded(float(column[i]), 4) for i in rows] for name, column in columns.items()},
+        "ece": [_rounded(float(classes.classwise_ece[i]), 7) for i in rows],
+        "diagrams": {i: _bins(classes.bins(i), model.before.n, request.level) for i in with_diagram},
+    }
+
+
+def _training(curves: TrainingCurves) -> dict[str, Any]:
+    values = {
+        split: {key: [_rounded(value, 5) for value in column] for key, column in of.items()}
+        for split, of in curves.values.items()
+    }
+    gammas = {name: [_rounded(value, 4) for value in share] for name, share in curves.gammas.items()}
+    return {"epochs": curves.epochs.tolist(), "values": values, "gammas": gammas, "titles": CURVES}
+
+
+def _image(png: bytes | None) -> str | None:
+    if png is None or len(png) > _LARGEST_THUMBNAIL:
+        return None
+    return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
+
+
+def _shares(values: Sequence[float] | np.ndarray) -> list[int]:
+    return [-1 if math.isnan(value) else round(_UNITS * value) for value in values]
+
+
+def _rounded(value: float, digits: int) -> float | int | None:
+    """A number as short as its digits allow; None where JSON has no word for it."""
+    if not math.isfinite(value):
+        return None
+    rounded = round(float(value), digits)
+    return int(rounded) if rounded == int(rounded) else rounded
+
+
+def shared_class_names(models: Iterable[Examined]) -> tuple[list[list[str]], list[int]]:
+    """Lists of class names, each once, and which of them each model has."""
+    lists: list[list[str]] = []
+    which = []
+    for model in models:
+        names = model.class_names
+        if names not in lists:
+            lists.append(names)
+        which.append(lists.index(names))
+    return lists, which

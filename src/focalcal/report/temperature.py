@@ -1,0 +1,140 @@
+"""The temperature that a report proposes, and the predictions that it would give."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from focalcal.calibrators import CalibrationWarning, TemperatureScaling
+from focalcal.calibrators.base import keep_argmax
+from focalcal.metrics.temperature_search import logits_of
+from focalcal.predictions import Predictions, PredictionsFile, concatenate
+from focalcal.report.sources import Data
+
+# A file too large for memory is fitted on every so many-th sample, which leaves about this many outputs (64 MB).
+_FITTED_VALUES = 2**24
+# Five parts while a fit takes no time, and two beyond that.
+_MANY_VALUES = 2**22
+_FEWEST_SAMPLES = 10
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """One temperature, or several that take turns over the samples.
+
+    Attributes:
+        temperatures: sample i is scaled by number i mod their count.
+        source: "val" if fitted on validation predictions, "cross" if on the other parts of the same predictions.
+        fitted_samples: how many samples the fit saw (each of them, for several).
+    """
+
+    temperatures: tuple[float, ...]
+    source: str
+    fitted_samples: int
+
+    @property
+    def temperature(self) -> float:
+        """The one, or the geometric mean."""
+        return math.exp(sum(map(math.log, self.temperatures)) / len(self.temperatures))
+
+    def apply(self, preds: Predictions, first: int = 0) -> Predictions:
+        """Scaled predictions of samples of which ``first`` came before."""
+        rows = torch.tensor(self.temperatures, dtype=preds.values.dtype)[
+            (torch.arange(len(preds)) + first) % len(self.temperatures)
+        ]
+        scaled = torch.empty_like(preds.values)
+        start = 0
+        for block in preds.blocks():
+            part = slice(start, start + len(block))
+            torch.div(logits_of(block), rows[part, None], out=scaled[part])
+            keep_argmax(block.values, scaled[part])
+            start += len(block)
+        return preds.with_values(scaled, "logits")
+
+    def scaled(self, data: Data) -> Data:
+        """Scaled predictions, or a file that gives them block by block."""
+        return self.apply(data) if isinstance(data, Predictions) else _ScaledFile(data, self)
+
+
+class _ScaledFile(PredictionsFile):
+    """A file of predictions, scaled as it is read."""
+
+    def __init__(self, file: PredictionsFile, scaling: Scaling) -> None:
+        super().__init__(file.path, file._opened)
+        self._file, self._scaling = file, scaling
+        self.kind = "logits"
+
+    def blocks(self, rows: int | None = None) -> Iterator[Predictions]:
+        first = 0
+        for block in self._file.blocks(rows):
+            yield self._scaling.apply(block, first)
+            first += len(block)
+
+    def read(self) -> Predictions:
+        return self._scaling.apply(self._file.read())
+
+
+def fitted_scaling(data: Data, val: Data | None) -> tuple[Scaling | None, list[str]]:
+    """A temperature fitted on validation predictions, else cross-fitted; and sentences about what went wrong.
+
+    There is none where the fit has no finite answer: where the label always has the largest output, for example.
+    """
+    if val is not None:
+        if val.num_classes != data.num_classes:
+            raise ValueError(
+                f"The validation predictions have {val.num_classes} classes and the others {data.num_classes}; "
+                "use predictions of one and the same network."
+            )
+        parts = [_thinned(val)]
+    else:
+        preds = _thinned(data)
+        if len(preds) < _FEWEST_SAMPLES:
+            return None, [f"No temperature is proposed: {len(preds)} samples are too few to fit one and to try it."]
+        parts = _other_parts(preds)
+    temperatures, notes = [], []
+    for part in parts:
+        temperature, said = _fit(part, allow_test=val is None)
+        temperatures.append(temperature)
+        notes += said
+    if notes:
+        return None, [f"No temperature is proposed. {notes[0]}"]
+    source = "cross" if val is None else "val"
+    return Scaling(tuple(t for t in temperatures if t is not None), source, len(parts[0])), []
+
+
+def _fit(preds: Predictions, allow_test: bool) -> tuple[float | None, list[str]]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            temperature = TemperatureScaling().fit(preds, allow_test=allow_test).temperature_
+        except ValueError as error:
+            if not allow_test and (preds.split or "").strip().lower() == "test":
+                raise
+            return None, [str(error)]
+    return temperature, [str(item.message) for item in caught if issubclass(item.category, CalibrationWarning)]
+
+
+def _other_parts(preds: Predictions) -> list[Predictions]:
+    """For each of a few parts of the samples (dealt out in turn) all the others: what its temperature is fitted on."""
+    count = 2 if preds.values.numel() > _MANY_VALUES else 5
+    part = torch.arange(len(preds)) % count
+    return [preds.select(part != i) for i in range(count)]
+
+
+def _thinned(data: Data) -> Predictions:
+    """Predictions of few enough samples to be fitted on in memory."""
+    if isinstance(data, Predictions):
+        return data
+    # An odd stride keeps every part of a cross-fit in what is left.
+    stride = max(1, math.ceil(data.num_samples * data.num_classes / _FITTED_VALUES)) | 1
+    parts, first = [], 0
+    for block in data.blocks():
+        kept: Tensor = torch.arange(-first % stride, len(block), stride)
+        parts.append(block.select(kept))
+        first += len(block)
+    return concatenate(parts)

@@ -1,0 +1,99 @@
+"""From a recipe to the parts of a run: data, network, loss, optimizers, and the Fabric that carries them."""
+
+import os
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
+from torch import Tensor, nn
+
+from focalcal.data import DataSet, load_data
+from focalcal.gamma import EpochGamma
+from focalcal.losses import FocalLoss, build_loss
+from focalcal.models import build_model
+from focalcal.recipes import Recipe
+from focalcal.recipes.settings import HardwareSettings, OptimizerSettings
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def build_data(recipe: Recipe) -> DataSet:
+    """The data set of a recipe."""
+    settings = recipe.data
+    if settings.name == "own":
+        raise ValueError(f"Recipe {recipe.name} is for data of your own: pass it as focalcal.train(…, data=…).")
+    options = settings.options()
+    return load_data(settings.name, seed=options.pop("split_seed"), **options)
+
+
+def build_network(recipe: Recipe, data: DataSet) -> nn.Module:
+    """The network of a recipe, with fresh weights from torch's global generator."""
+    if recipe.model.name == "own":
+        raise ValueError(f"Recipe {recipe.name} is for a network of your own: pass it as focalcal.train(…, model=…).")
+    return build_model(recipe.model.name, **data.model_options, **recipe.model.options())
+
+
+def build_criterion(recipe: Recipe) -> nn.Module:
+    """The loss of a recipe; ``per_sample`` is a sum, which the loop divides."""
+    reduction: Literal["mean", "sum"] = "mean" if recipe.reduction == "mean" else "sum"
+    loss = build_loss(recipe.loss, epochs=recipe.epochs, reduction=reduction)
+    if recipe.gamma_schedule is None:
+        return loss
+    if not isinstance(loss, FocalLoss):
+        raise ValueError(f"gamma_schedule belongs to a focal loss, and {recipe.loss} is none; leave it out.")
+    return FocalLoss(EpochGamma(recipe.gamma_schedule), reduction=reduction)
+
+
+def build_optimizers(recipe: Recipe, model: nn.Module) -> list[torch.optim.Optimizer]:
+    """One optimizer, or two where the network's embedding has its own."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not parameters:
+        raise ValueError("The network has no weights that can be trained.")
+    embedding = getattr(model, "embedding", None)
+    if recipe.embedding_optimizer is None or embedding is None:
+        return [_optimizer(recipe.optimizer, parameters)]
+    own = [parameter for parameter in embedding.parameters() if parameter.requires_grad]
+    if not own:
+        return [_optimizer(recipe.optimizer, parameters)]
+    others = [parameter for parameter in parameters if all(parameter is not one for one in own)]
+    return [_optimizer(recipe.optimizer, others), _optimizer(recipe.embedding_optimizer, own)]
+
+
+def _optimizer(settings: OptimizerSettings, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    options: dict[str, Any] = {"lr": settings.lr, "weight_decay": settings.weight_decay}
+    if settings.name == "sgd":
+        return torch.optim.SGD(parameters, momentum=settings.momentum, nesterov=settings.nesterov, **options)
+    if settings.name == "adagrad":
+        return torch.optim.Adagrad(parameters, **options)
+    kind = torch.optim.Adam if settings.name == "adam" else torch.optim.AdamW
+    return kind(parameters, betas=settings.betas, **options)
+
+
+def build_fabric(hardware: HardwareSettings, loggers: list[Any]) -> Fabric:
+    """Devices, precision and distribution; under torchrun its own numbers count."""
+    devices, nodes = _places(hardware)
+    if hardware.strategy == "fsdp" and not (hardware.accelerator in ("auto", "cuda") and torch.cuda.is_available()):
+        raise ValueError("FSDP shards a network over GPUs, and there is none here; use hardware.strategy=ddp.")
+    strategy: Any = hardware.strategy
+    if devices * nodes > 1 and strategy in ("auto", "ddp"):
+        strategy = DDPStrategy(process_group_backend=None)
+    precision: Any = "32-true" if hardware.precision == "32" else hardware.precision
+    accelerator = hardware.accelerator
+    return Fabric(
+        accelerator=accelerator,
+        devices=devices,
+        num_nodes=nodes,
+        strategy=strategy,
+        precision=precision,
+        loggers=loggers,
+    )
+
+
+def _places(hardware: HardwareSettings) -> tuple[int, int]:
+    """How many devices a node has, and how many nodes there are."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return hardware.devices, hardware.nodes
+    world, local = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    return local, max(1, world // local)

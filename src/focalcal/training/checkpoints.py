@@ -1,0 +1,122 @@
+"""Checkpoints: everything that decides how a run goes on, in one file that is whole or not there.
+
+A checkpoint is a safetensors file. Tensors are stored by name (``model/…``, ``optimizer/…``, ``random/…``), everything
+else as JSON in its header, with a digest of both: what was damaged on disk is found out when it is read.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from focalcal.predictions.atomic import atomic_writer
+
+_NAME = re.compile(r"epoch-(\d+)-step-(\d+)\.safetensors")
+_KEPT = 2
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What was saved: tensors by name, and JSON values by name."""
+
+    tensors: Mapping[str, Tensor]
+    values: Mapping[str, Any]
+
+    def part(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors whose names begin with ``prefix/``, by the rest of their names."""
+        start = f"{prefix}/"
+        return {name.removeprefix(start): tensor for name, tensor in self.tensors.items() if name.startswith(start)}
+
+
+class CheckpointFolder:
+    """The checkpoints of one run: the last two of them, and the weights of the best epoch.
+
+    Args:
+        path: of the folder, made if it is not there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, epoch: int, step: int, checkpoint: Checkpoint) -> None:
+        """Save the state after ``step`` steps of an epoch; older ones go when the new one is safely there."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_checkpoint(self.path / f"epoch-{epoch:05d}-step-{step:07d}.safetensors", checkpoint)
+        for old in self._files()[:-_KEPT]:
+            old.unlink(missing_ok=True)
+        best = checkpoint.values.get("best")
+        for file in self.path.glob("best-*.safetensors"):
+            if best is not None and file.name != best["file"] and not self._is_wanted(file.name):
+                file.unlink(missing_ok=True)
+
+    def _is_wanted(self, name: str) -> bool:
+        """Whether an older checkpoint, which a run may have to go back to, counts on this file of weights."""
+        for file in self._files():
+            try:
+                best = _header(file)["values"].get("best")
+            except (OSError, SafetensorError, KeyError, ValueError):
+                continue
+            if best is not None and best["file"] == name:
+                return True
+        return False
+
+    def newest(self) -> tuple[Checkpoint | None, list[str]]:
+        """The newest checkpoint that is whole, and a sentence on each that was not."""
+        damaged: list[str] = []
+        for file in reversed(self._files()):
+            try:
+                return read_checkpoint(file), damaged
+            except ValueError as error:
+                damaged.append(f"{error} The one before it is used.")
+        return None, damaged
+
+    def _files(self) -> list[Path]:
+        """From old to new."""
+        found = [(match, file) for file in self.path.glob("*.safetensors") if (match := _NAME.fullmatch(file.name))]
+        return [file for _, file in sorted(found, key=lambda pair: (int(pair[0][1]), int(pair[0][2])))]
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write one file, atomically."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
+    # One storage is stored once; views of one another (tied weights) are stored as copies.
+    tensors = {name: tensor.clone() if tensor._is_view() else tensor for name, tensor in tensors.items()}
+    values = json.dumps(checkpoint.values, sort_keys=True)
+    content = save(tensors, {"values": values, "digest": _digest(tensors, values)})
+    with atomic_writer(path) as file:
+        file.write(content)
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read one file; anything wrong with it is a ValueError with its name."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = dict(file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dictionary
+        if header["digest"] != _digest(tensors, header["values"]):
+            raise ValueError("its contents do not match its digest")
+        return Checkpoint(tensors, json.loads(header["values"]))
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise ValueError(f"The checkpoint {path.name} is damaged ({error}).") from error
+
+
+def _header(path: Path) -> dict[str, Any]:
+    with safe_open(path, framework="pt") as file:
+        return {"values": json.loads((file.metadata() or {})["values"])}
+
+
+def _digest(tensors: Mapping[str, Tensor], values: str) -> str:
+    digest = hashlib.sha256(values.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
+    return digest.hexdigest()

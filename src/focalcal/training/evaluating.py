@@ -1,0 +1,67 @@
+"""From a network and a split to predictions: every sample once, in the split's order, on however many processes."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from focalcal.data.samples import Batch, Samples
+from focalcal.predictions import Predictions
+from focalcal.training.gathering import gather_rows, largest_over_processes, same_buffers_everywhere
+from focalcal.training.order import evaluation_batches
+
+
+def split_predictions(
+    fabric: Fabric,
+    model: nn.Module,
+    samples: Samples,
+    *,
+    split: str,
+    class_names: tuple[str, ...] | None,
+    batch_size: int,
+    prepare: Callable[[Batch], Batch],
+) -> Predictions:
+    """The network's logits for every sample of a split, on every process.
+
+    The batches are the same on any number of processes, and each is computed by one of them: nothing is padded and
+    nothing computed twice, so the result does not depend on how many there are.
+    """
+    same_buffers_everywhere(fabric, model)
+    batches = evaluation_batches(samples, batch_size)
+    own = batches[fabric.global_rank :: fabric.world_size]
+    outputs: list[Tensor] = []
+    with evaluation_mode(model), torch.no_grad(), fabric.autocast():
+        for positions in own:
+            inputs = prepare(samples.batch(positions, device=fabric.device, generator=None)).inputs
+            outputs.append(_checked(model(inputs), positions).float())
+    num_classes = largest_over_processes(fabric, outputs[0].shape[1] if outputs else 0)
+    logits = torch.cat(outputs) if outputs else torch.empty(0, num_classes, device=fabric.device)
+    gathered = gather_rows(fabric, logits)
+    in_order = torch.empty(len(samples), num_classes)
+    for rank, rows in enumerate(gathered):
+        places = batches[rank :: fabric.world_size]
+        if places:
+            in_order[torch.cat(places)] = rows
+    return Predictions.from_logits(
+        in_order, samples.labels, ids=samples.ids, split=split, class_names=class_names, ignore_index=None
+    )
+
+
+def _checked(logits: Tensor, positions: Tensor) -> Tensor:
+    if logits.ndim != 2 or len(logits) != len(positions):
+        shape = tuple(logits.shape)
+        raise ValueError(f"The network must give one row of logits for each of {len(positions)} samples, got {shape}.")
+    return logits
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Evaluate, then train again."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)

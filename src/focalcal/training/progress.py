@@ -1,0 +1,110 @@
+"""What a person sees while a run goes on: a bar on a terminal, plain lines elsewhere; always on stderr."""
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+
+class Reporter:
+    """Says nothing: for other processes than the first, and for callers that want silence."""
+
+    def start(self, epochs: int, steps: int, done: int) -> None:
+        """The run begins, ``done`` epochs into it."""
+
+    def step(self, epoch: int, step: int, loss: float) -> None:
+        """A step is done."""
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        """An epoch is done and measured."""
+
+    def note(self, sentence: str) -> None:
+        """Something that the user should know."""
+
+    def close(self) -> None:
+        """The run is over."""
+
+
+def reporter(wanted: bool, name: str) -> Reporter:
+    """What suits stderr."""
+    if not wanted:
+        return Reporter()
+    return _Bar(name) if sys.stderr.isatty() else _Lines(name)
+
+
+class _Lines(Reporter):
+    def __init__(self, name: str) -> None:
+        self._name, self._epochs, self._begin, self._first = name, 0, time.monotonic(), 0
+
+    def start(self, epochs: int, steps: int, done: int) -> None:
+        self._epochs, self._first, self._begin = epochs, done, time.monotonic()
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        done = record["epoch"] + 1
+        left = (time.monotonic() - self._begin) / max(1, done - self._first) * (self._epochs - done)
+        self.note(f"epoch {done}/{self._epochs}  {described(record)}  {clock(left)} left")
+
+    def note(self, sentence: str) -> None:
+        print(f"{self._name}: {sentence}", file=sys.stderr, flush=True)
+
+
+class _Bar(Reporter):
+    def __init__(self, name: str) -> None:
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[text]}", markup=False),
+            TimeRemainingColumn(elapsed_when_finished=True),
+        )
+        self._bar = Progress(*columns, console=Console(stderr=True, markup=False, highlight=False), transient=False)
+        self._name, self._steps, self._epochs = name, 1, 1
+        self._task: TaskID | None = None
+        self._measured = ""
+
+    def start(self, epochs: int, steps: int, done: int) -> None:
+        self._steps, self._epochs = steps, epochs
+        self._bar.start()
+        self._task = self._bar.add_task(self._name, total=epochs * steps, completed=done * steps, text="")
+
+    def step(self, epoch: int, step: int, loss: float) -> None:
+        if self._task is not None:
+            text = f"epoch {epoch + 1}/{self._epochs} step {step}/{self._steps} loss {loss:.3f} {self._measured}"
+            self._bar.update(self._task, completed=epoch * self._steps + step, text=text)
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        if self._task is not None:
+            self._measured = described(record)
+            text = f"epoch {record['epoch'] + 1}/{self._epochs} {self._measured}"
+            self._bar.update(self._task, completed=(record["epoch"] + 1) * self._steps, text=text)
+
+    def note(self, sentence: str) -> None:
+        self._bar.console.print(f"{self._name}: {sentence}")
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+def described(record: Mapping[str, Any]) -> str:
+    """The figures of an epoch that a person looks for.
+
+    Examples:
+        >>> described({"train": {"loss": 0.5}, "val": {"error": 0.125, "ece": 0.0312, "nll": 0.4}})
+        'loss 0.500, validation error 12.5%, NLL 0.400, ECE 3.1%'
+    """
+    val = record["val"]
+    figures = f"validation error {100 * val['error']:.1f}%, NLL {val['nll']:.3f}, ECE {100 * val['ece']:.1f}%"
+    return f"loss {record['train']['loss']:.3f}, {figures}"
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, or hours and minutes.
+
+    Examples:
+        >>> clock(75), clock(7260)
+        ('1:15', '2 h 01 min')
+    """
+    whole = round(seconds)
+    return f"{whole // 60}:{whole % 60:02d}" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -1,0 +1,245 @@
+"""A run directory, and what made it: ``train`` from a recipe to predictions."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from focalcal.data import DataSet
+from focalcal.predictions import Predictions
+from focalcal.predictions.atomic import atomic_writer
+from focalcal.recipes import Recipe, load_recipe
+from focalcal.training.building import build_criterion, build_data, build_fabric, build_network
+from focalcal.training.environment import environment
+from focalcal.training.history import read_history
+from focalcal.training.logging import build_loggers
+from focalcal.training.outcome import run_evaluation
+from focalcal.training.progress import Reporter, reporter
+from focalcal.training.randomness import derived_seed, seed_everything
+from focalcal.training.trainer import Trainer
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+# What may be another when a run goes on: where it computes and what it writes beside its results, not what comes out.
+_FREE_TO_CHANGE = {"hardware", "checkpoint", "logging", "about", "name"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    Attributes:
+        path: the run directory.
+        recipe: what it was made with.
+    """
+
+    path: Path
+    recipe: Recipe
+
+    @cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """A record of each epoch."""
+        return read_history(self.path / "history.jsonl")
+
+    @cached_property
+    def evaluation(self) -> dict[str, Any]:
+        """What was measured on the predictions of the selected epoch, before and after temperature scaling."""
+        content: dict[str, Any] = json.loads((self.path / "evaluation.json").read_text(encoding="utf-8"))
+        return content
+
+    def predictions(self, split: str = "test", selection: str = "selected") -> Predictions:
+        """The predictions for a split, of the ``selected`` epoch or of the ``last`` one."""
+        return Predictions.load(predictions_path(self.path, split, selection))
+
+
+def predictions_path(run: Path, split: str, selection: str = "selected") -> Path:
+    """Where a run's predictions are; where the last epoch was the selected one they are stored once."""
+    folder = run / "predictions"
+    last = folder / "last" / f"{split}.safetensors"
+    return last if selection == "last" and last.is_file() else folder / f"{split}.safetensors"
+
+
+def open_run(path: str | os.PathLike[str]) -> Run:
+    """A run that is there already."""
+    folder = Path(path)
+    if not (folder / "config.yaml").is_file():
+        raise ValueError(f"{folder} is no run directory: it has no config.yaml.")
+    return Run(folder, load_recipe(folder / "config.yaml"))
+
+
+def train(
+    recipe: Recipe | str | os.PathLike[str],
+    *,
+    out: str | os.PathLike[str],
+    overrides: Mapping[str, Any] | None = None,
+    model: nn.Module | None = None,
+    data: DataSet | Mapping[str, Any] | None = None,
+    loss: Loss | None = None,
+    resume: bool = False,
+    progress: bool = True,
+) -> Run:
+    """Train a network, and write a run directory with its history, predictions and evaluation.
+
+    Args:
+        recipe: a recipe, the name of one, or a file.
+        out: the run directory; it must not hold a run yet, unless ``resume``.
+        overrides: changes to the recipe, such as ``{"loss": "flsd-53", "optimizer.lr": 0.05}``.
+        model: a network of your own in place of the recipe's: it maps a batch of inputs to logits (N, K).
+        data: data of your own: a ``DataSet``, or the splits by name, ``{"train": (x, y), "val": (x, y), …}``, each a
+            pair of tensors, a data set of (input, label) pairs, or an iterable of them.
+        loss: a loss of your own, called with logits and targets, that gives the mean over a batch.
+        resume: go on from the last checkpoint in ``out``; bit for bit as if there had been no interruption.
+        progress: show a bar (or lines, where stderr is no terminal).
+
+    Returns:
+        The run; its ``predictions("test")`` are ready to be evaluated and calibrated.
+
+    Raises:
+        Interrupted: after SIGTERM or Ctrl-C, with the state saved.
+        Diverged: the loss became infinite or NaN.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run = train("digits/mlp", out=folder + "/a", overrides={"epochs": 2}, progress=False)
+        ...     run.predictions("test").split, len(run.history)
+        ('test', 2)
+    """
+    chosen = _recipe(recipe, overrides, model, data)
+    criterion = build_criterion(chosen) if loss is None else loss  # an unknown loss is found before anything begins
+    folder = Path(out)
+    _check_place(folder, chosen, resume)
+    if chosen.hardware.threads is not None:
+        torch.set_num_threads(chosen.hardware.threads)
+    torch.use_deterministic_algorithms(chosen.hardware.deterministic)
+    fabric = build_fabric(chosen.hardware, build_loggers(chosen.logging, folder))
+    fabric.launch()
+    show = reporter(progress and fabric.is_global_zero, chosen.name)
+    try:
+        return _run(fabric, chosen, folder, model, data, criterion, resume, show)
+    finally:
+        show.close()
+
+
+def _recipe(
+    recipe: Recipe | str | os.PathLike[str], overrides: Mapping[str, Any] | None, model: object, data: object
+) -> Recipe:
+    changes = dict(overrides or {})
+    if model is not None:
+        changes["model"] = "own"
+    if data is not None:
+        changes["data"] = "own"
+    if isinstance(recipe, Recipe):
+        return recipe.with_changes(**_grouped(recipe, changes)) if changes else recipe
+    return load_recipe(recipe, changes)
+
+
+def _grouped(recipe: Recipe, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """``{"optimizer.lr": 0.05}`` as the whole changed group."""
+    grouped: dict[str, Any] = {}
+    for key, value in changes.items():
+        group, _, field = key.partition(".")
+        if field:
+            before = grouped.get(group, recipe.model_dump()[group])
+            grouped[group] = {**before, field: value}
+        else:
+            grouped[group] = value
+    return grouped
+
+
+def _check_place(folder: Path, recipe: Recipe, resume: bool) -> None:
+    """Nothing that is there already is written over."""
+    config = folder / "config.yaml"
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; give another folder for the run.")
+    if not config.is_file():
+        return
+    if not resume:
+        raise ValueError(f"{folder} holds a run already: go on with it by --resume (resume=True), or choose another.")
+    before, now = (one.model_dump(mode="json") for one in (load_recipe(config), recipe))
+    changed = [key for key in now if key not in _FREE_TO_CHANGE and before[key] != now[key]]
+    if changed:
+        what = f"The run in {folder} was begun with another {', '.join(changed)}"
+        raise ValueError(f"{what}: go on with the same, or choose another folder.")
+
+
+def _run(
+    fabric: Fabric,
+    recipe: Recipe,
+    folder: Path,
+    model: nn.Module | None,
+    data: DataSet | Mapping[str, Any] | None,
+    criterion: Loss,
+    resume: bool,
+    show: Reporter,
+) -> Run:
+    if resume and (folder / "evaluation.json").is_file():
+        show.note("This run is finished; there is nothing left to do.")
+        return Run(folder, recipe)
+    samples = _samples(recipe, data)
+    if "val" not in samples.evaluation:
+        raise ValueError("The data has no split val, which every epoch is measured on; add one.")
+    seed_everything(derived_seed(recipe.seed, "weights"))
+    network = build_network(recipe, samples) if model is None else model
+    trainer = Trainer(fabric, recipe, samples, network, criterion, folder, show)
+    fabric.barrier()  # nobody writes before everybody has looked whether the folder is free
+    _prepare(fabric, recipe, samples, folder)
+    if resume and not trainer.restore():
+        show.note("There is no checkpoint yet; the run begins at the beginning.")
+    trainer.fit()
+    _write_predictions(fabric, trainer, folder)
+    if fabric.is_global_zero:
+        _write_json(folder / "evaluation.json", run_evaluation(folder / "predictions", trainer))
+    fabric.barrier()
+    return Run(folder, recipe)
+
+
+def _samples(recipe: Recipe, data: DataSet | Mapping[str, Any] | None) -> DataSet:
+    if data is None:
+        return build_data(recipe)
+    if isinstance(data, DataSet):
+        return data
+    from focalcal.data.own import own_data
+
+    return own_data(**data)
+
+
+def _prepare(fabric: Fabric, recipe: Recipe, data: DataSet, folder: Path) -> None:
+    if fabric.is_global_zero:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(f"{folder} cannot be made: {error.strerror}.") from error
+        _write_json(folder / "environment.json", {**environment(fabric), "data": dict(data.facts)})
+        with atomic_writer(folder / "config.yaml") as file:
+            file.write(recipe.to_yaml().encode())
+    fabric.barrier()
+
+
+def _write_predictions(fabric: Fabric, trainer: Trainer, folder: Path) -> None:
+    """The last epoch's, and the selected one's where that is another."""
+    where = folder / "predictions"
+    if trainer.recipe.select != "last":
+        _write_splits(fabric, trainer, where / "last")
+        trainer.restore_best()
+    _write_splits(fabric, trainer, where)
+
+
+def _write_splits(fabric: Fabric, trainer: Trainer, where: Path) -> None:
+    if fabric.is_global_zero:
+        where.mkdir(parents=True, exist_ok=True)
+    for split in trainer.data.evaluation:
+        predictions = trainer.predictions(split)
+        if fabric.is_global_zero:
+            predictions.save(where / f"{split}.safetensors")
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    with atomic_writer(path) as file:
+        file.write(json.dumps(content, indent=2, allow_nan=False).encode())

@@ -1,0 +1,117 @@
+"""Word vectors from text, gz, zip and folders; missing words, wrong lines, the cache."""
+
+import gzip
+import zipfile
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from focalcal.data.glove import WordVectors, read_vectors, spelling
+
+TEXT = "the 0.5 -1 2e-3\nof 1 2 3\n\u00e9t\u00e9 -4 -5 -6\n( 7 8 9\nof 0 0 0\n"
+WANTED = ["of", "absent", "\u00e9t\u00e9", "the"]
+EXPECTED = torch.tensor([[1.0, 2, 3], [0, 0, 0], [-4, -5, -6], [0.5, -1, 2e-3]])
+
+
+@pytest.fixture
+def text_file(tmp_path):
+    path = tmp_path / "small.3d.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+def packed_gz(path):
+    packed = path.with_suffix(".txt.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    return packed
+
+
+def packed_zip(path):
+    packed = path.with_suffix(".zip")
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("small.50d.txt", "the 1\n")
+        archive.write(path, path.name)
+    return packed
+
+
+@pytest.mark.parametrize("pack", [lambda path: path, packed_gz, packed_zip, lambda path: path.parent])
+def test_only_wanted_words_in_their_order_from_every_kind_of_file(text_file, pack):
+    read = read_vectors(pack(text_file), WANTED, dimension=3)
+    assert torch.equal(read.vectors, EXPECTED)
+    assert read.found.tolist() == [True, False, True, True]
+
+
+@pytest.mark.parametrize("pack", [packed_gz, packed_zip])
+def test_a_folder_with_a_packed_file(text_file, pack):
+    pack(text_file)
+    text_file.unlink()
+    assert torch.equal(read_vectors(text_file.parent, WANTED, dimension=3).vectors, EXPECTED)
+
+
+def test_missing_words_get_seeded_vectors_of_the_spread_of_the_found(text_file):
+    words = ["the", "of", *(f"absent{i}" for i in range(3000))]
+    read = read_vectors(text_file, words, dimension=3)
+    filled = read.filled(seed=1)
+    assert torch.equal(filled[:2], read.vectors[:2])
+    assert torch.equal(filled, read.filled(seed=1))
+    assert not torch.equal(filled, read.filled(seed=2))
+    spread = read.vectors[:2].std(correction=0)
+    assert abs(float(filled[2:].std() / spread) - 1) < 0.05
+
+
+def test_nothing_found_still_gives_vectors():
+    nothing = WordVectors(torch.zeros(4, 3), torch.zeros(4, dtype=torch.bool))
+    assert float(nothing.filled(seed=0).abs().min()) > 0
+
+
+def test_a_word_with_spaces_in_it_is_left_out(text_file):
+    text_file.write_text(". . . 1 2 3\n. 4 5 6\n")
+    read = read_vectors(text_file, ["."], dimension=3)
+    assert read.vectors.tolist() == [[4, 5, 6]]
+
+
+def test_too_few_numbers_are_named_with_file_and_line(text_file):
+    text_file.write_text("the 1 2 3\nof 1 2\n")
+    with pytest.raises(ValueError, match=r"^small.3d.txt, line 2: 2 numbers follow the word, not 3; "):
+        read_vectors(text_file, ["of"], dimension=3)
+
+
+def test_what_is_no_number(text_file):
+    text_file.write_text("of 1 2 x\n")
+    with pytest.raises(ValueError, match=r"^small.3d.txt holds something that is not a number"):
+        read_vectors(text_file, ["of"], dimension=3)
+
+
+def test_a_folder_without_vectors_and_a_zip_without_the_dimension(text_file, tmp_path):
+    with pytest.raises(ValueError, match=r"^There are no word vectors at "):
+        read_vectors(tmp_path / "nowhere", ["of"], dimension=3)
+    with pytest.raises(ValueError, match=r"holds no file of 7-dimensional vectors, only small.50d.txt, small.3d.txt"):
+        read_vectors(packed_zip(text_file), ["of"], dimension=7)
+
+
+def test_the_cache_is_used_and_depends_on_file_words_and_dimension(text_file, tmp_path):
+    cache = tmp_path / "cache"
+    first = read_vectors(text_file, WANTED, dimension=3, cache=cache)
+    (kept,) = cache.iterdir()
+    save_file({"vectors": first.vectors + 1, "found": first.found}, kept)  # so that a use of it can be seen
+    assert torch.equal(read_vectors(text_file, WANTED, dimension=3, cache=cache).vectors, EXPECTED + 1)
+    read_vectors(text_file, WANTED[:2], dimension=3, cache=cache)
+    assert len(list(cache.iterdir())) == 2
+    text_file.write_text(TEXT.replace("of 1 2 3", "of 1 2 30"))
+    assert float(read_vectors(text_file, WANTED, dimension=3, cache=cache).vectors[0, 2]) == 30
+
+
+def test_a_damaged_cache_is_read_anew(text_file, tmp_path):
+    cache = tmp_path / "cache"
+    read_vectors(text_file, WANTED, dimension=3, cache=cache)
+    (kept,) = cache.iterdir()
+    kept.write_bytes(b"nonsense")
+    assert torch.equal(read_vectors(text_file, WANTED, dimension=3, cache=cache).vectors, EXPECTED)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"), [("The", "the"), ("-LRB-", "("), ("-rrb-", ")"), ("and\\/or", "and/or"), ("\\*", "*")]
+)
+def test_spelling(word, expected):
+    assert spelling(word) == expected

@@ -1,0 +1,101 @@
+"""The global-pooling CNN: its layers, its options, and that padding that is left out changes nothing."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from focalcal.data.text_tokens import NumberedTexts
+from focalcal.data.token_samples import TokenSamples
+from focalcal.models.gp_cnn import GlobalPoolingCNN
+from focalcal.models.registry import build_model
+
+CPU = torch.device("cpu")
+WORDS = 40
+
+
+def network(**options):
+    torch.manual_seed(0)
+    net = GlobalPoolingCNN(6, embeddings=torch.randn(WORDS, 10), **{"channels": 12} | options)
+    for name, parameter in net.named_parameters():
+        if name.endswith("bias"):  # at 0, padding would be invisible
+            nn.init.normal_(parameter, std=0.3)
+    return net.double()
+
+
+def plain_network(net, words):
+    """The same layers in torch's own containers, on texts padded to all positions."""
+    first, second, third = net.convolutions
+    pool = nn.MaxPool1d(5, net.pool_stride)
+    maps = nn.Sequential(first, nn.ReLU(), pool, second, nn.ReLU(), pool, third, nn.ReLU(), nn.AdaptiveMaxPool1d(1))
+    x = maps(net.embedding(words).transpose(1, 2)).squeeze(2)
+    return net.classifier(torch.relu(net.dense(x)))
+
+
+def batches(longest, tokens):
+    """The same three texts with and without the padding that can be left out."""
+    generator = np.random.default_rng(longest)
+    lengths = generator.integers(1, longest + 1, size=3)
+    lengths[1] = longest
+    texts = NumberedTexts(generator.integers(2, WORDS, size=lengths.sum()), np.concatenate([[0], np.cumsum(lengths)]))
+    samples = (TokenSamples(texts, torch.zeros(3, dtype=torch.int64), torch.arange(3), tokens, trim=t) for t in (1, 0))
+    return [some.batch(torch.arange(3), device=CPU, generator=None).inputs for some in samples]
+
+
+@pytest.mark.parametrize("stride", [5, 1])
+@pytest.mark.parametrize("tokens", [1000, 403, 149, 60])
+def test_left_out_padding_changes_neither_logits_nor_gradients(stride, tokens):
+    net = network(pool_stride=stride, freeze=False)
+    for longest in (1, 9, 17, 18, 40, 60, 149, 240, 403, 700, 842, 843, 960, 992, 1000):
+        trimmed, full = batches(min(longest, tokens), tokens)
+        expected = plain_network(net, full.words)
+        actual = net(trimmed)
+        torch.testing.assert_close(actual, expected, atol=1e-12, rtol=0)
+        torch.testing.assert_close(net(full), expected, atol=1e-12, rtol=0)
+        parameters = [p for name, p in net.named_parameters() if name != "embedding.weight"]
+        ours, theirs = (torch.autograd.grad(z.square().sum(), parameters) for z in (actual, expected))
+        for one, other in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-10)
+
+
+def test_in_single_precision_logits_agree_to_a_millionth():
+    net = network().float()
+    for longest in (5, 100, 500):
+        trimmed, full = batches(longest, 1000)
+        assert trimmed.words.shape[1] < full.words.shape[1]
+        torch.testing.assert_close(net(trimmed), net(full), atol=1e-6, rtol=1e-6)
+
+
+def test_short_texts_are_padded_to_what_the_last_map_sees():
+    net = network()
+    words = torch.randint(2, WORDS, (4, 7))
+    padded = torch.cat([torch.zeros(4, 142, dtype=torch.int64), words], dim=1)
+    torch.testing.assert_close(net(words), plain_network(net, padded))
+
+
+def test_the_network_of_the_paper():
+    net = build_model("gp_cnn", 20, embeddings=torch.randn(WORDS, 100))
+    trained = sum(p.numel() for p in net.parameters() if p.requires_grad)
+    convolutions = (100 * 5 + 1) * 128 + 2 * (128 * 5 + 1) * 128
+    assert trained == convolutions + (128 + 1) * 128 + (128 + 1) * 20
+    assert net.features(torch.randint(WORDS, (2, 1000))).shape == (2, 128)
+    assert all((layer.bias == 0).all() for layer in (*net.convolutions, net.dense, net.classifier))
+
+
+def test_frozen_vectors_stay_and_others_are_trained():
+    words = torch.randint(2, WORDS, (2, 200))
+    for freeze in (True, False):
+        net = network(freeze=freeze)
+        net(words).sum().backward()
+        assert (net.embedding.weight.grad is None) == freeze
+
+
+def test_dropout_acts_in_training_alone():
+    net, words = network(dropout=0.5), torch.randint(2, WORDS, (8, 200))
+    assert not torch.equal(net(words), net(words))
+    assert torch.equal(net.eval()(words), net(words))
+
+
+def test_a_stride_that_would_not_keep_the_windows():
+    with pytest.raises(ValueError, match=r"pool_stride must be 5 .* or 1 and is 3"):
+        network(pool_stride=3)

@@ -1,0 +1,103 @@
+import re
+
+import pytest
+
+from focalcal.recipes import Recipe, load_recipe
+
+
+def refusal(*changes, name="digits/mlp"):
+    with pytest.raises(ValueError) as refused:
+        load_recipe(name, changes)
+    return str(refused.value).removeprefix(f"Recipe {name}: ")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("optimizer.lrr=1", "there is no key optimizer.lrr; did you mean optimizer.lr?"),
+        ("optimizer.learning_rate=1", "there is no key optimizer.learning_rate; did you mean optimizer.lr?"),
+        ("lr=1", "there is no key lr; did you mean optimizer.lr?"),
+        ("learning_rate=1", "there is no key learning_rate; did you mean optimizer.lr?"),
+        ("epoch=3", "there is no key epoch; did you mean epochs?"),
+        ("precision=32", "there is no key precision; did you mean hardware.precision?"),
+        ("data.trainsize=3", "there is no key data.trainsize; did you mean data.train_size?"),
+        ("model.hiden=[3]", "there is no key model.hiden; did you mean model.hidden?"),
+        ("model.width=3", "there is no key model.width; the keys there are name, hidden, dropout."),
+        ("embedding_optimizer={name: sgd, lrr: 1}", "there is no key embedding_optimizer.lrr; "),
+        ("data=cifar11", "data.name: 'cifar11' is not known; did you mean cifar10?"),
+        ("model=resnet51", "model.name: 'resnet51' is not known; did you mean resnet50?"),
+        ("optimizer=adm", "optimizer.name: 'adm' is not known; did you mean adam?"),
+        ("reduction=average", "reduction: 'average' is not known; known are mean, sum, per_sample."),
+        ("select=eror", "select: 'eror' is not known; did you mean error?"),
+        ("epochs=many", "epochs should be a whole number, got 'many'."),
+        ("epochs=0", "epochs should be greater than 0, got 0."),
+        ("epochs=yes", "epochs should be a whole number, got True."),
+        ("epochs=2.5", "epochs should be a whole number, got 2.5."),
+        ("optimizer.lr=.inf", "optimizer.lr should be a finite number, got inf."),
+        ("optimizer.lr=.nan", "optimizer.lr should be "),
+        ("optimizer.momentum=1", "optimizer.momentum should be less than 1, got 1."),
+        ("embedding_optimizer={lr: -1}", "embedding_optimizer.lr should be greater than 0, got -1."),
+        ("loss=", "loss should be a text, got None."),
+        ("hardware=cpu", "hardware should hold keys and values, got 'cpu'."),
+        ("data=[1]", "data should hold keys and values, got [1]."),
+        ("model.hidden=3", "model.hidden should be a list, got 3."),
+        ("schedule.factors={x: 0.1}", "schedule.factors.x should be a whole number, got 'x'."),
+        ("schedule.factors={3: -1}", "schedule.factors.3 should be greater than 0, got -1."),
+        ("gamma_schedule={5: 1}", "gamma_schedule must begin at epoch 0."),
+        ("data.ood=svhn", "data.ood is for cifar10 and cifar100 only, not for digits; leave it out."),
+        (
+            "schedule={name: cosine, factors: {1: 0.1}}",
+            "schedule.factors belongs to schedule.name=steps, not to cosine.",
+        ),
+        ("schedule={name: cosine, warmup_epochs: 9999}", "schedule.warmup_epochs must be at most the run's "),
+        ("accumulate=99999", "batch_size must be at least accumulate × devices × nodes, one sample for each part."),
+        ("optimizer={name: sgd, momentum: 0, nesterov: true}", "optimizer.nesterov needs a momentum above 0."),
+        ("model=tree_lstm", "model.name: tree_lstm does not take digits; networks for it are resnet50, "),
+    ],
+)
+def test_one_problem_is_one_sentence(change, sentence):
+    refused = refusal(change)
+    assert refused.startswith(sentence)
+    assert "\n" not in refused
+    assert not re.search(r"[.?!…]{2}|\?\.", refused)
+
+
+def test_a_missing_name_and_a_missing_key():
+    with pytest.raises(
+        ValueError, match=r"Recipe mine has 2 problems:\n  data: the name is missing; write data.name=…\n"
+    ):
+        Recipe.checked({"data": {"train_size": 3}, "model": "mlp"}, "mine")
+    with pytest.raises(ValueError, match=r"^Recipe mine: the key epochs is missing; give it a value\.$"):
+        Recipe.checked({"data": "digits", "model": "mlp"}, "mine")
+
+
+def test_steps_need_their_factors():
+    with pytest.raises(ValueError, match=r"schedule\.factors must say from which epoch on the learning rate is multip"):
+        Recipe.checked({"data": "digits", "model": "mlp", "epochs": 3, "schedule": "steps"}, "mine")
+
+
+def test_all_problems_at_once():
+    refused = refusal("epochs=many", "optimizer.foo=1", "data.name=cifar11", "hardware=cpu", "loss=", "bogus=1")
+    first, *lines = refused.split("\n")
+    assert first == "Recipe digits/mlp has 6 problems:"
+    assert sorted(line.split()[0] for line in lines) == ["data.name:", "epochs", "hardware", "loss", "there", "there"]
+    assert all(line.startswith("  ") and line.endswith((".", "?")) for line in lines)
+
+
+def test_fields_that_do_not_fit_together_are_all_named():
+    refused = refusal("model=tree_lstm", "batch_size=1", "accumulate=2", "gamma_schedule={1: 3}")
+    assert refused.startswith("Recipe digits/mlp has 3 problems:\n  model.name: tree_lstm does not take digits")
+
+
+def test_sparse_gradients_are_kept_from_what_cannot_take_them():
+    sparse = "the word vectors' gradient is sparse, which only sgd and adagrad without weight decay take; "
+    for change in ("embedding_optimizer=adam", "embedding_optimizer.weight_decay=0.1", "embedding_optimizer=null"):
+        assert refusal(change, name="sst/tree_lstm").startswith(sparse)
+        assert load_recipe("sst/tree_lstm", [change, "model.sparse=false"]).model.sparse is False
+    assert refusal("clip_norm=2", name="sst/tree_lstm").startswith("clip_norm cannot be used with sparse gradients")
+    assert load_recipe("sst/tree_lstm", ["clip_norm=2", "model.sparse=false"]).clip_norm == 2.0
+
+
+def test_changes_of_a_recipe_are_checked_in_the_same_words():
+    with pytest.raises(ValueError, match=r"^Recipe digits/mlp: epochs should be greater than 0, got 0\.$"):
+        load_recipe("digits/mlp").with_changes(epochs=0)
