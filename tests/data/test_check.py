@@ -35,3 +35,8 @@ def test_what_is_made_of_another_set_needs_that_one(small_cifar, tmp_path):
 def test_an_unknown_name_gets_a_suggestion():
     with pytest.raises(ValueError, match="did you mean 'svhn'"):
         check_data("shvn")
+
+
+def test_a_file_of_the_users_own_is_not_checked_here():
+    with pytest.raises(MissingDataError, match="a file of your own"):
+        check_data("text")

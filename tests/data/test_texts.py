@@ -127,3 +127,11 @@ def test_wrong_paths_and_labels(tmp_path):
 
 def test_synthetic_texts_need_no_file():
     assert len(load_data("text", synthetic=4).train) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "meant"), [("sst", "clases", "classes"), ("text", "text_colum", "text_column")]
+)
+def test_an_option_that_is_not_known_is_named(name, given, meant):
+    with pytest.raises(ValueError, match=rf"^{name} has no option '{given}': did you mean '{meant}'\?; it has "):
+        load_data(name, **{given: 3})

@@ -36,7 +36,7 @@ def test_the_python_runs(capsys):
 @pytest.mark.usefixtures("my_csv")
 def test_the_command_trains_and_learns(monkeypatch):
     (command,) = blocks("sh")
-    monkeypatch.setattr(sys, "argv", shlex.split(command))
+    monkeypatch.setattr(sys, "argv", [*shlex.split(command), "epochs=4"])  # enough for twenty texts
     with pytest.raises(SystemExit) as left:
         main()
     assert not left.value.code

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from focalcal.data.tree_reading import random_trees, read_trees
@@ -74,6 +74,7 @@ def written(trees, position):
     return node(trees.starts[position + 1] - first - 1)
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.integers(0, 10_000))
 def test_what_is_written_is_read_again(seed):
     trees = random_trees(5, words=7, longest=12, generator=np.random.default_rng(seed))
@@ -84,6 +85,7 @@ def test_what_is_written_is_read_again(seed):
         assert np.array_equal(getattr(again, column), getattr(trees, column)), column
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.integers(0, 10_000), st.lists(st.integers(0, 7), min_size=1, max_size=8))
 def test_a_batch_holds_the_trees_in_an_order_in_which_children_come_first(seed, positions):
     trees = random_trees(8, words=7, longest=10, generator=np.random.default_rng(seed))

@@ -129,7 +129,7 @@ class Reader:
         self.tab.on("dialog", self._refuse)
         self.tab.on("request", self._check)
         self.tab.goto(self._uri)
-        self.tab.wait_for_selector("html[data-ready]", timeout=60_000)
+        self.tab.wait_for_selector("html[data-ready][data-drawn]", timeout=60_000)
 
     def _refuse(self, dialog):
         self.complaints.append(f"dialog {dialog.message}")
@@ -144,6 +144,7 @@ class Reader:
         self.tab.set_viewport_size(_WINDOW)
         self.tab.emulate_media(media="screen", color_scheme="light")
         self.tab.evaluate(_UNDO)
+        self.tab.wait_for_selector("html[data-drawn]")
         return self.tab
 
 

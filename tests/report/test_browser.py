@@ -152,6 +152,7 @@ def test_models_can_be_chosen(opened):
     assert tab.locator("#ood-section").is_visible()
     first = tab.locator(".verdict:visible").inner_text()
     tab.locator("#model").select_option("1")
+    tab.wait_for_selector("html[data-drawn]")
     assert tab.locator(".verdict:visible").count() == 1
     assert tab.locator(".verdict:visible").inner_text() != first
     assert not tab.locator("#ood-section").is_visible()

@@ -6,6 +6,7 @@ import typer
 
 from focalcal._version import __version__
 from focalcal.cli.calibrate import calibrate
+from focalcal.cli.compare import compare
 from focalcal.cli.data import data_app
 from focalcal.cli.demo import demo
 from focalcal.cli.doctor import doctor
@@ -22,8 +23,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo)
-for command in (train, evaluate, calibrate, doctor):
+
+for command in (demo, train, compare, evaluate, calibrate, doctor):
     app.command(help=help_text(command))(command)
 app.add_typer(recipes_app, name="recipes")
 app.add_typer(data_app, name="data")

@@ -55,10 +55,10 @@ def train(
     try:
         run = run_recipe(chosen, out=out, resume=resume, progress=not quiet)
     except Diverged as error:
-        say(str(error))
+        _say_once(error)
         raise typer.Exit(1) from error
     except Interrupted as error:
-        say(str(error))
+        _say_once(error)
         sys.exit(128 + error.signal)
     if _is_first_process():
         print_json(run.evaluation) if json else results().print(_summary(run))
@@ -66,15 +66,21 @@ def train(
 
 def _source(recipe: str | None, changes: list[str], out: Path, resume: bool) -> tuple[str, list[str]]:
     """The recipe and its changes; those of the run that is continued where no recipe is named."""
-    if recipe is not None and "=" in recipe and resume:
-        recipe, changes = None, [recipe, *changes]
-    if recipe is not None:
+    if recipe is not None and not (resume and "=" in recipe):
         return recipe, changes
+    if recipe is not None:  # the first change, where no recipe is named
+        changes = [recipe, *changes]
     if not resume:
         raise ValueError("A recipe is missing: `focalcal recipes` lists them.")
     if not (out / "config.yaml").is_file():
         raise ValueError(f"{out} holds no run to go on with: it has no config.yaml.")
     return str(out / "config.yaml"), changes
+
+
+def _say_once(error: Exception) -> None:
+    """What all processes know is said by one."""
+    if _is_first_process():
+        say(str(error))
 
 
 def _is_first_process() -> bool:

@@ -42,6 +42,10 @@ def check_data(name: str, *, root: Path | None = None) -> Checked:
         {'train': 1078, 'val': 269, 'test': 450}
     """
     entry = known_entry(name)
+    if not entry.files and not entry.bundled:
+        raise MissingDataError(
+            f"{name} is a file of your own, which is checked when it is read: there is none to check."
+        )
     hashes = {str(path): _verified(path) for path in _paths(entry, root)}
     facts, classes = _facts(entry, root)
     return Checked(name, classes, facts["sizes"], facts["split_sha256"], hashes, list(facts.get("notes", [])))

@@ -15,6 +15,7 @@ from focalcal.data.samples import DataSet
 from focalcal.data.splits import split_hash
 from focalcal.data.text_tokens import FIRST_WORD, NumberedTexts, frequent_words, keep_words
 from focalcal.data.token_samples import TokenSamples
+from focalcal.data.vector_files import about_vectors
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def text_data_set(
     embeddings, about_words = embedding([documents.words[number] for number in kept], vectors, options.dimension, seed)
     about = {
         **facts,
+        "glove": about_vectors(vectors),
         **about_words,
         **_left_empty(documents.texts, kept, len(documents.words)),
         "sizes": {split: len(some) for split, some in samples.items()},

@@ -157,7 +157,8 @@ def open_vectors(path: Path, dimension: int) -> Iterator[IO[bytes]]:
     """The lines of a file of vectors, whether it is plain, in a gz or in a zip."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive, archive.open(_member(archive, path, dimension)) as stream:
-            yield stream
+            # zipfile's own lines are made in Python, these are not
+            yield io.BufferedReader(cast(io.RawIOBase, stream), 2**20)
     elif path.suffix == ".gz":
         with gzip.open(path) as unpacked:
             yield cast(IO[bytes], unpacked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 from collections.abc import Callable, Collection
 from dataclasses import fields
 from pathlib import Path
@@ -53,8 +54,7 @@ def load_data(name: str, *, seed: int = 0, root: Path | None = None, **options: 
         (500, ['test', 'val'], 10)
     """
     loader = _loader(name)
-    if name in _IMAGE_SETS:
-        _check_options(name, options)
+    _check_options(name, options, _image_options() if name in _IMAGE_SETS else _keywords(loader))
     return loader(seed=seed, root=None if root is None else Path(root), **options)
 
 
@@ -82,10 +82,17 @@ def _loader(name: str) -> Callable[..., DataSet]:
     return loader
 
 
-def _check_options(name: str, options: dict[str, Any]) -> None:
+def _image_options() -> list[str]:
     from focalcal.data.image_set import ImageOptions
 
-    known = [field.name for field in fields(ImageOptions)]
+    return [field.name for field in fields(ImageOptions)]
+
+
+def _keywords(loader: Callable[..., DataSet]) -> list[str]:
+    return [name for name in inspect.signature(loader).parameters if name not in ("seed", "root")]
+
+
+def _check_options(name: str, options: dict[str, Any], known: list[str]) -> None:
     for option in options:
         if option not in known:
             nearest = difflib.get_close_matches(option, known, n=1)

@@ -19,7 +19,7 @@ from focalcal.data.samples import Batch, DataSet
 from focalcal.data.splits import split_hash
 from focalcal.data.tree_reading import random_trees, read_trees
 from focalcal.data.trees import Trees, to_device, with_words
-from focalcal.data.vector_files import obtained_vectors
+from focalcal.data.vector_files import about_vectors, obtained_vectors
 
 _FILES = {"train": "trees/train.txt", "val": "trees/dev.txt", "test": "trees/test.txt"}
 # The classes of the labels 0 (very negative) to 4 (very positive); −100 is not supervised.
@@ -47,6 +47,12 @@ class TreeSamples:
     ids: Tensor
     by_node: bool
 
+    def __post_init__(self) -> None:
+        self._wanted = self.targets >= 0
+        if not self.by_node:
+            self._wanted = np.zeros(len(self.targets), dtype=bool)
+            self._wanted[self.trees.roots] = True
+
     def __len__(self) -> int:
         return len(self.trees)
 
@@ -58,12 +64,7 @@ class TreeSamples:
     def batch(self, positions: Tensor, *, device: torch.device, generator: torch.Generator | None) -> Batch:
         """Trees in one schedule by height, and the targets of their supervised nodes, or of their roots."""
         del generator  # nothing here is random
-        if self.by_node:
-            wanted = self.targets >= 0
-        else:
-            wanted = np.zeros(len(self.targets), dtype=bool)
-            wanted[self.trees.roots] = True
-        inputs, places = self.trees.batch(positions.numpy(), wanted)
+        inputs, places = self.trees.batch(positions.numpy(), self._wanted)
         return Batch(to_device(inputs, device), torch.from_numpy(self.targets[places]).to(device))
 
     def for_evaluation(self) -> "TreeSamples":
@@ -155,6 +156,7 @@ def _real_splits(
         "split_seed": None,  # the split is the official one
         "files": {SST.path: file_hash(archive)},
         "notes": [],
+        "glove": about_vectors(vectors),
         "vocabulary": len(embeddings),
         "training_words": len(learnt),
         "training_words_in_glove": int(found.sum()),

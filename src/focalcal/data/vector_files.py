@@ -1,6 +1,7 @@
 """Where the word vectors of the text data sets are found."""
 
 from pathlib import Path
+from typing import Any
 
 from focalcal.data.catalogue import GLOVE
 from focalcal.data.folders import data_folders
@@ -19,3 +20,8 @@ def obtained_vectors(given: Path | str | None, root: Path | None, dimension: int
         if (folder / "glove").is_dir():
             return find_vectors(folder / "glove", dimension)
     return GLOVE.obtained(root)
+
+
+def about_vectors(path: Path | None) -> dict[str, Any] | None:
+    """What a run records of the file: its name and size (hashing the published one would take seconds)."""
+    return None if path is None else {"file": path.name, "bytes": path.stat().st_size}

@@ -65,9 +65,10 @@ def smooth_of_sums(cells: BinSums, samples: int, width: float, points: int = 101
     held = cells.count > 0
     mass, confidence, correct = (p[held].double().numpy() for p in (cells.count, cells.confidence, cells.correct))
     t = np.linspace(0.0, 1.0, points)
-    at = (confidence / mass).round(9)
+    at, half_step = confidence / mass, 0.5 / max(points - 1, 1)
     kernel = sum(np.exp(-0.5 * ((t[:, None] - image) / width) ** 2) for image in (at, -at, 2 - at))
     total = kernel @ mass
-    enough = (total * (samples / mass.sum()) >= min(_FEWEST, samples / 10)) & (t >= at[0]) & (t <= at[-1])
+    enough = total * (samples / mass.sum()) >= min(_FEWEST, samples / 10)
+    enough &= (t >= at[0] - half_step) & (t <= at[-1] + half_step)
     accuracy = np.where(enough, (kernel @ correct) / np.where(enough, total, 1), np.nan)
     return SmoothReliability(t, accuracy, width)

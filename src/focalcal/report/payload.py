@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,17 @@ from focalcal.report.sweep import BIN_COUNTS, Stop
 _UNITS = 10_000
 # Classes with a reliability diagram of their own, and rows of the table, over all models: both cost space in the file.
 _CLASS_DIAGRAMS, _CLASS_ROWS = 2000, 12_000
-_LARGEST_THUMBNAIL = 32_768
+_IMAGE_BYTES = 450_000
+# From this many models on, diagrams have no 50 bins, which take as much space as all other numbers of bins.
+_MANY_MODELS = 7
 
 
-def model_payload(model: Examined, request: Request, models: int, thumbnails: Mapping[str, bytes]) -> dict[str, Any]:
+def bin_counts(models: int) -> tuple[int, ...]:
+    """The numbers of bins that a diagram may have, in a report on so many models."""
+    return BIN_COUNTS if models < _MANY_MODELS else BIN_COUNTS[:-1]
+
+
+def model_payload(model: Examined, request: Request, models: int) -> dict[str, Any]:
     """Everything that is drawn of one model, one of so many."""
     scaling = model.scaling
     temperatures = [stop.temperature for stop in model.stops]
@@ -35,7 +43,7 @@ def model_payload(model: Examined, request: Request, models: int, thumbnails: Ma
         "fitted": None if scaling is None else temperatures.index(scaling.temperature),
         "neutral": temperatures.index(1.0),
         "crossFitted": scaling is not None and scaling.source == "cross",
-        "stops": [_stop(stop, model.before.n, request.level, width) for stop in model.stops],
+        "stops": [_stop(stop, model.before.n, request.level, width, bin_counts(models)) for stop in model.stops],
         "coverage": _coverage(model),
         "classes": _classes(model, request, models),
         "mistakes": [
@@ -44,7 +52,6 @@ def model_payload(model: Examined, request: Request, models: int, thumbnails: Ma
                 "label": mistake.label,
                 "prediction": mistake.prediction,
                 "confidence": _rounded(mistake.confidence, 6),
-                "image": _image(thumbnails.get(mistake.id)),
             }
             for mistake in model.mistakes
         ],
@@ -60,7 +67,7 @@ def model_payload(model: Examined, request: Request, models: int, thumbnails: Ma
     }
 
 
-def _stop(stop: Stop, samples: int, level: float, width: float) -> dict[str, Any]:
+def _stop(stop: Stop, samples: int, level: float, width: float, counts: Sequence[int]) -> dict[str, Any]:
     smooth = smooth_of_sums(stop.cells, samples, width)
     count = stop.cells.count.sum()
     return {
@@ -70,9 +77,9 @@ def _stop(stop: Stop, samples: int, level: float, width: float) -> dict[str, Any
         "accuracy": _rounded(float(stop.cells.correct.sum() / count), 6),
         "width": {
             bins: _bins(stop.equal_width(bins), samples, level) | {"floor": _rounded(stop.ece_floor(bins), 6)}
-            for bins in BIN_COUNTS
+            for bins in counts
         },
-        "mass": {bins: _bins(stop.ranked.equal_mass(bins), samples, level) for bins in BIN_COUNTS},
+        "mass": {bins: _bins(stop.ranked.equal_mass(bins), samples, level) for bins in counts},
         "smooth": _shares(smooth.accuracy),
     }
 
@@ -81,8 +88,8 @@ def _bins(sums: BinSums, samples: int, level: float) -> dict[str, Any]:
     diagram = diagram_of_sums(sums, samples, level)
     return {
         "ece": _rounded(diagram.ece, 6),
-        "count": [_rounded(value, 3) for value in diagram.count.tolist()],
-        "right": [_rounded(value, 3) for value in sums.correct.double().tolist()],
+        "count": [_amount(value) for value in diagram.count.tolist()],
+        "right": [_amount(value) for value in sums.correct.double().tolist()],
         "x": _shares(diagram.confidence),
         "low": _shares(diagram.low),
         "high": _shares(diagram.high),
@@ -123,10 +130,22 @@ def _training(curves: TrainingCurves) -> dict[str, Any]:
     return {"epochs": curves.epochs.tolist(), "values": values, "gammas": gammas, "titles": CURVES}
 
 
-def _image(png: bytes | None) -> str | None:
-    if png is None or len(png) > _LARGEST_THUMBNAIL:
-        return None
-    return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
+def images(models: Sequence[Examined], thumbnails: Mapping[str, bytes]) -> dict[str, str]:
+    """Images by id, of the worst mistakes first, as many as there is room for."""
+    found: dict[str, str] = {}
+    room = _IMAGE_BYTES
+    ranked = [mistake.id for rank in zip_longest(*(model.mistakes for model in models)) for mistake in rank if mistake]
+    for name in dict.fromkeys(ranked):
+        png = thumbnails.get(name, b"")
+        if png and len(png) <= room:
+            room -= len(png)
+            found[name] = f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
+    return found
+
+
+def _amount(value: float) -> float | int | None:
+    """A number of samples, or their weight."""
+    return _rounded(value, 3 if value < 1000 else 0)
 
 
 def _shares(values: Sequence[float] | np.ndarray) -> list[int]:

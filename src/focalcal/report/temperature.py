@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -47,18 +47,27 @@ class Scaling:
         rows = torch.tensor(self.temperatures, dtype=preds.values.dtype)[
             (torch.arange(len(preds)) + first) % len(self.temperatures)
         ]
-        scaled = torch.empty_like(preds.values)
-        start = 0
+        scaled, start = torch.empty_like(preds.values), 0
         for block in preds.blocks():
             part = slice(start, start + len(block))
             torch.div(logits_of(block), rows[part, None], out=scaled[part])
-            keep_argmax(block.values, scaled[part])
+            _keep_predictions(block.values, scaled[part])
             start += len(block)
-        return preds.with_values(scaled, "logits")
+        return replace(preds, values=scaled, kind="logits")
 
     def scaled(self, data: Data) -> Data:
         """Scaled predictions, or a file that gives them block by block."""
         return self.apply(data) if isinstance(data, Predictions) else _ScaledFile(data, self)
+
+
+def _keep_predictions(before: Tensor, after: Tensor) -> None:
+    """`keep_argmax` where it is needed: a rounded quotient never changes the order, but may make two outputs equal."""
+    equal = torch.eq(after, after.amax(1, keepdim=True), out=torch.empty_like(after))
+    tied = (equal.sum(1) > 1).nonzero()[:, 0]
+    if len(tied):
+        chosen = after[tied]
+        keep_argmax(before[tied], chosen)
+        after[tied] = chosen
 
 
 class _ScaledFile(PredictionsFile):

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from focalcal.metrics import METRIC_TITLES
 from focalcal.predictions.atomic import atomic_writer
 from focalcal.report.comparing import pairs, table
+from focalcal.report.content import model_content, numbers_of
 from focalcal.report.examination import Examined, Request, examined
 from focalcal.report.page import rendered
-from focalcal.report.payload import model_payload, shared_class_names
+from focalcal.report.payload import bin_counts, images, model_payload, shared_class_names
 from focalcal.report.provenance import file_facts, versions
-from focalcal.report.readings import READINGS, written, written_interval
 from focalcal.report.sources import Given, model_sources
-from focalcal.report.sweep import BIN_COUNTS
-from focalcal.report.verdict import shows_miscalibration
-from focalcal.report.wording import fitted_on, headline, next_steps, sentences
 
 MOST_MODELS = 12
-_KEY_METRICS = ("accuracy", "ece", "nll", "confident_share")
 
 
 def write_report(
@@ -90,7 +84,7 @@ def _page(
 ) -> str:
     differences, untested = pairs(models, request)
     names, which = shared_class_names(models)
-    payloads = [model_payload(model, request, len(models), thumbnails) for model in models]
+    payloads = [model_payload(model, request, len(models)) for model in models]
     for payload, model, name_list in zip(payloads, models, which, strict=True):
         payload |= {"classNames": name_list, "before": model.before.to_dict()}
         payload["after"] = None if model.after is None else model.after.to_dict()
@@ -107,96 +101,15 @@ def _page(
     }
     content = {
         "title": title or (f"Calibration of {models[0].name}" if len(models) == 1 else "Calibration compared"),
-        "models": [_model_content(model) for model in models],
+        "models": [model_content(model) for model in models],
         "comparison": table(models) if len(models) > 1 else None,
         "pairs": differences,
         "untested": untested,
         "level": f"{100 * request.level:g}%",
-        "bin_counts": BIN_COUNTS,
+        "bin_counts": bin_counts(len(models)),
         "origin": origin,
         "has_runs": any(model.curves is not None for model in models),
         "has_ood": any(model.ood for model in models),
     }
-    data = {"level": request.level, "bins": request.bins, "classNames": names, "models": payloads}
-    return rendered(content, data, _numbers(models, differences, origin))
-
-
-def _model_content(model: Examined) -> dict[str, Any]:
-    before, after = model.before, model.after
-    return {
-        "name": model.name,
-        "facts": _facts(model),
-        "headline": headline(model),
-        "mood": "fine" if shows_miscalibration(before) is False else "off",
-        "sentences": sentences(model),
-        "steps": next_steps(model),
-        "tiles": [_tile(model, name) for name in _KEY_METRICS],
-        "metrics": [
-            {
-                "title": METRIC_TITLES[name],
-                "words": READINGS[name].words,
-                "before": written(name, value),
-                "interval": written_interval(before.intervals.get(name), partial(written, name)),
-                "after": "" if after is None or name not in after.values else written(name, after.values[name]),
-                "after_interval": ""
-                if after is None
-                else written_interval(after.intervals.get(name), partial(written, name)),
-            }
-            for name, value in before.values.items()
-        ],
-        "notes": list(model.notes),
-        "scaling": None if model.scaling is None else fitted_on(model.scaling),
-        "config": model.source.config,
-    }
-
-
-def _facts(model: Examined) -> str:
-    data = model.source.data
-    split = "" if data.split is None else f", split {data.split}"
-    return f"{model.before.n:,} samples, {model.before.num_classes:,} classes{split}"
-
-
-def _tile(model: Examined, name: str) -> dict[str, str]:
-    """A key number, its interval, and what it becomes."""
-    write = partial(written, name)
-    interval = written_interval(model.before.intervals.get(name), write)
-    beside = f"floor {write(model.before.values['ece_floor'])}" if name == "ece" else ""
-    if model.after is not None and name != "accuracy":
-        scaled = f"scaled {write(model.after.values[name])}"
-        beside = f"{beside} · {scaled}" if beside else scaled
-    return {
-        "title": {"confident_share": "≥ 99% sure"}.get(name, METRIC_TITLES[name]),
-        "value": write(model.before.values[name]),
-        "interval": interval,
-        "beside": beside,
-        "words": READINGS[name].words,
-    }
-
-
-def _numbers(models: list[Examined], differences: list[dict[str, Any]], origin: dict[str, Any]) -> dict[str, Any]:
-    """What a program may want to read."""
-    return {
-        "models": [
-            {
-                "name": model.name,
-                "verdict": sentences(model),
-                "before": model.before.to_dict(),
-                "after": None if model.after is None else model.after.to_dict(),
-                "temperature": None
-                if model.scaling is None
-                else {
-                    "value": model.scaling.temperature,
-                    "fitted": list(model.scaling.temperatures),
-                    "source": model.scaling.source,
-                    "samples": model.scaling.fitted_samples,
-                },
-                "ood": {name: {"auroc": roc.auroc, "fpr_at_95": roc.fpr_at_95} for name, roc in model.ood.items()},
-                "notes": list(model.notes),
-            }
-            for model in models
-        ],
-        "differences": [
-            {"names": list(d["names"]), "metric": d["metric"], "when": d["when"], **d["numbers"]} for d in differences
-        ],
-        **origin,
-    }
+    data = {"classNames": names, "images": images(models, thumbnails), "models": payloads}
+    return rendered(content, data, numbers_of(models, differences, origin))

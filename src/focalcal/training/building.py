@@ -76,6 +76,12 @@ def build_fabric(hardware: HardwareSettings, loggers: list[Any]) -> Fabric:
     devices, nodes = _places(hardware)
     if hardware.strategy == "fsdp" and not (hardware.accelerator in ("auto", "cuda") and torch.cuda.is_available()):
         raise ValueError("FSDP shards a network over GPUs, and there is none here; use hardware.strategy=ddp.")
+    if hardware.accelerator == "cuda" and not torch.cuda.is_available():
+        raise ValueError("There is no CUDA device here; use hardware.accelerator=cpu, or auto.")
+    if hardware.accelerator == "mps" and not torch.backends.mps.is_available():
+        raise ValueError("There is no MPS device here; use hardware.accelerator=cpu, or auto.")
+    if hardware.precision == "16-mixed" and _is_cpu(hardware):
+        raise ValueError("hardware.precision=16-mixed is for GPUs, and this is a CPU; use bf16-mixed or 32.")
     strategy: Any = hardware.strategy
     if devices * nodes > 1 and strategy in ("auto", "ddp"):
         strategy = DDPStrategy(process_group_backend=None)
@@ -89,6 +95,11 @@ def build_fabric(hardware: HardwareSettings, loggers: list[Any]) -> Fabric:
         precision=precision,
         loggers=loggers,
     )
+
+
+def _is_cpu(hardware: HardwareSettings) -> bool:
+    has_gpu = torch.cuda.is_available() or torch.backends.mps.is_available()
+    return hardware.accelerator == "cpu" or (hardware.accelerator == "auto" and not has_gpu)
 
 
 def _places(hardware: HardwareSettings) -> tuple[int, int]:

@@ -78,6 +78,11 @@ class CheckpointFolder:
                 damaged.append(f"{error} The one before it is used.")
         return None, damaged
 
+    def tidy(self) -> None:
+        """Remove what a process that was killed while it wrote has left behind."""
+        for file in self.path.glob(".*.safetensors.*.tmp"):
+            file.unlink(missing_ok=True)
+
     def _files(self) -> list[Path]:
         """From old to new."""
         found = [(match, file) for file in self.path.glob("*.safetensors") if (match := _NAME.fullmatch(file.name))]

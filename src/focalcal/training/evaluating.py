@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from focalcal.data.samples import Batch, Samples
 from focalcal.predictions import Predictions
+from focalcal.training.divergence import diverged_outputs
 from focalcal.training.gathering import gather_rows, largest_over_processes, same_buffers_everywhere
 from focalcal.training.order import evaluation_batches
 
@@ -44,6 +45,9 @@ def split_predictions(
         places = batches[rank :: fabric.world_size]
         if places:
             in_order[torch.cat(places)] = rows
+    not_finite = (~in_order.amax(dim=1).isfinite()).nonzero()  # −inf is the logit of a class that is masked
+    if len(not_finite):
+        raise diverged_outputs(split, int(samples.ids[not_finite[0]]))
     return Predictions.from_logits(
         in_order, samples.labels, ids=samples.ids, split=split, class_names=class_names, ignore_index=None
     )
@@ -54,6 +58,16 @@ def _checked(logits: Tensor, positions: Tensor) -> Tensor:
         shape = tuple(logits.shape)
         raise ValueError(f"The network must give one row of logits for each of {len(positions)} samples, got {shape}.")
     return logits
+
+
+def check_outputs(logits: Tensor, targets: Tensor, samples: Samples) -> None:
+    """Whether a network's outputs fit its targets and the classes of the data: said before any loss stumbles."""
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(targets):
+        got = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
+        raise ValueError(f"The network must give logits of shape ({len(targets)}, K) for this batch, got {got}.")
+    largest = int(samples.labels.max())
+    if largest >= logits.shape[1]:
+        raise ValueError(f"The network has {logits.shape[1]} outputs, but there is a label {largest} in the data.")
 
 
 @contextmanager

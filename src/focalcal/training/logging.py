@@ -14,7 +14,12 @@ _LOGGERS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
         "focalcal[tensorboard]",
         {"name": "", "version": ""},
     ),
-    "csv": ("lightning_fabric.loggers", "CSVLogger", "lightning-fabric", {"name": "", "version": ""}),
+    "csv": (
+        "lightning_fabric.loggers",
+        "CSVLogger",
+        "lightning-fabric",
+        {"name": "", "version": "", "flush_logs_every_n_steps": 1},
+    ),
     "mlflow": ("lightning.pytorch.loggers", "MLFlowLogger", "lightning mlflow", {}),
     "wandb": ("lightning.pytorch.loggers", "WandbLogger", "lightning wandb", {}),
 }

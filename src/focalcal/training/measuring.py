@@ -82,7 +82,9 @@ class FeatureNorms:
         if isinstance(self._layer, nn.Module):
             self._hook.remove()
 
-    def _add(self, _: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    def _add(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
+        if not inputs or not isinstance(inputs[0], Tensor) or inputs[0].ndim < 2:
+            return  # a layer of the user's own that takes something else
         norms = inputs[0].detach().float().flatten(0, -2).norm(dim=-1)
         self._total += float(norms.double().sum())
         self._count += len(norms)

@@ -16,6 +16,7 @@ from focalcal.data import DataSet
 from focalcal.predictions import Predictions
 from focalcal.predictions.atomic import atomic_writer
 from focalcal.recipes import Recipe, load_recipe
+from focalcal.recipes.merging import merged, nested
 from focalcal.training.building import build_criterion, build_data, build_fabric, build_network
 from focalcal.training.environment import environment
 from focalcal.training.history import read_history
@@ -80,7 +81,7 @@ def train(
     overrides: Mapping[str, Any] | None = None,
     model: nn.Module | None = None,
     data: DataSet | Mapping[str, Any] | None = None,
-    loss: Loss | None = None,
+    loss: Loss | str | None = None,
     resume: bool = False,
     progress: bool = True,
 ) -> Run:
@@ -93,7 +94,8 @@ def train(
         model: a network of your own in place of the recipe's: it maps a batch of inputs to logits (N, K).
         data: data of your own: a ``DataSet``, or the splits by name, ``{"train": (x, y), "val": (x, y), …}``, each a
             pair of tensors, a data set of (input, label) pairs, or an iterable of them.
-        loss: a loss of your own, called with logits and targets, that gives the mean over a batch.
+        loss: a loss of your own, called with logits and targets, that gives the mean over a batch (or its sum, where the
+            recipe's reduction is another); or the name of one, in place of the recipe's.
         resume: go on from the last checkpoint in ``out``; bit for bit as if there had been no interruption.
         progress: show a bar (or lines, where stderr is no terminal).
 
@@ -111,8 +113,10 @@ def train(
         ...     run.predictions("test").split, len(run.history)
         ('test', 2)
     """
-    chosen = _recipe(recipe, overrides, model, data)
-    criterion = build_criterion(chosen) if loss is None else loss  # an unknown loss is found before anything begins
+    by_name = {"loss": loss} if isinstance(loss, str) else {}
+    chosen = _recipe(recipe, {**(overrides or {}), **by_name}, model, data)
+    # An unknown loss is found before anything begins.
+    criterion = build_criterion(chosen) if loss is None or isinstance(loss, str) else loss
     folder = Path(out)
     _check_place(folder, chosen, resume)
     if chosen.hardware.threads is not None:
@@ -125,6 +129,8 @@ def train(
         return _run(fabric, chosen, folder, model, data, criterion, resume, show)
     finally:
         show.close()
+        for logger in fabric.loggers:
+            logger.finalize("finished")
 
 
 def _recipe(
@@ -136,21 +142,8 @@ def _recipe(
     if data is not None:
         changes["data"] = "own"
     if isinstance(recipe, Recipe):
-        return recipe.with_changes(**_grouped(recipe, changes)) if changes else recipe
+        return Recipe.checked(merged(recipe.model_dump(), nested(changes)), recipe.name) if changes else recipe
     return load_recipe(recipe, changes)
-
-
-def _grouped(recipe: Recipe, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """``{"optimizer.lr": 0.05}`` as the whole changed group."""
-    grouped: dict[str, Any] = {}
-    for key, value in changes.items():
-        group, _, field = key.partition(".")
-        if field:
-            before = grouped.get(group, recipe.model_dump()[group])
-            grouped[group] = {**before, field: value}
-        else:
-            grouped[group] = value
-    return grouped
 
 
 def _check_place(folder: Path, recipe: Recipe, resume: bool) -> None:
@@ -162,8 +155,11 @@ def _check_place(folder: Path, recipe: Recipe, resume: bool) -> None:
         return
     if not resume:
         raise ValueError(f"{folder} holds a run already: go on with it by --resume (resume=True), or choose another.")
-    before, now = (one.model_dump(mode="json") for one in (load_recipe(config), recipe))
+    earlier = load_recipe(config)
+    before, now = (one.model_dump(mode="json") for one in (earlier, recipe))
     changed = [key for key in now if key not in _FREE_TO_CHANGE and before[key] != now[key]]
+    if earlier.hardware.precision != recipe.hardware.precision:
+        changed.append("hardware.precision")
     if changed:
         what = f"The run in {folder} was begun with another {', '.join(changed)}"
         raise ValueError(f"{what}: go on with the same, or choose another folder.")
@@ -189,9 +185,9 @@ def _run(
     network = build_network(recipe, samples) if model is None else model
     trainer = Trainer(fabric, recipe, samples, network, criterion, folder, show)
     fabric.barrier()  # nobody writes before everybody has looked whether the folder is free
-    _prepare(fabric, recipe, samples, folder)
     if resume and not trainer.restore():
         show.note("There is no checkpoint yet; the run begins at the beginning.")
+    _prepare(fabric, recipe, samples, folder)
     trainer.fit()
     _write_predictions(fabric, trainer, folder)
     if fabric.is_global_zero:
@@ -207,6 +203,11 @@ def _samples(recipe: Recipe, data: DataSet | Mapping[str, Any] | None) -> DataSe
         return data
     from focalcal.data.own import own_data
 
+    if not isinstance(data, Mapping):
+        raise TypeError(f"data must be a DataSet or splits by their names, got {type(data).__name__}.")
+    for split in ("train", "val"):
+        if data.get(split) is None:
+            raise ValueError(f"The data has no split {split}, and every run needs one: data={{'{split}': …}}.")
     return own_data(**data)
 
 

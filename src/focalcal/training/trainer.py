@@ -1,6 +1,5 @@
 """The loop. Every run goes through it: images and texts, one process or many, fresh or resumed."""
 
-import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +15,9 @@ from focalcal.predictions import Predictions
 from focalcal.recipes import Recipe
 from focalcal.training.building import build_optimizers
 from focalcal.training.checkpoints import Checkpoint, CheckpointFolder, read_checkpoint, write_checkpoint
-from focalcal.training.evaluating import split_predictions
-from focalcal.training.gathering import sum_over_processes
+from focalcal.training.divergence import Diverged, diverged_loss
+from focalcal.training.evaluating import check_outputs, split_predictions
+from focalcal.training.gathering import largest_over_processes, sum_over_processes
 from focalcal.training.history import flattened, write_history
 from focalcal.training.interruption import Interrupted, Interruption
 from focalcal.training.measuring import RunningOutputs
@@ -30,14 +30,11 @@ from focalcal.training.schedule import learning_rate_factor
 from focalcal.training.states import module_tensors, restore_module
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+__all__ = ["Diverged", "Trainer"]
 
 _IGNORED = -100
 # On a GPU, looking at the loss makes the host wait; it is enough to look now and then, and before anything is saved.
 _STEPS_BETWEEN_LOOKS_AT_GPU = 20
-
-
-class Diverged(ArithmeticError):
-    """The loss is no longer a finite number."""
 
 
 class Trainer:
@@ -83,6 +80,7 @@ class Trainer:
         self.best: dict[str, Any] | None = None
         self.outputs = RunningOutputs()
         self.losses: list[Tensor] = []
+        self._looked_at = 0
         self._saved_at = time.monotonic()
         seed_everything(derived_seed(recipe.seed, "steps", fabric.global_rank))
 
@@ -107,8 +105,9 @@ class Trainer:
             while self.epoch < self.recipe.epochs:
                 self._train_epoch(interruption)
                 self._finish_epoch()
-                if interruption.signal and self.epoch < self.recipe.epochs:
-                    raise Interrupted(interruption.signal, f"the end of epoch {self.epoch}")
+                interruption.settle(sum_over_processes(self.fabric, interruption.votes()))
+                if interruption.agreed and self.epoch < self.recipe.epochs:
+                    raise Interrupted(interruption.agreed, f"the end of epoch {self.epoch}")
 
     def _batches(self, epoch: int) -> list[Tensor]:
         recipe = self.recipe
@@ -134,12 +133,12 @@ class Trainer:
             self.step += 1
             self.seconds = time.monotonic() - began
             is_last = self.step == len(batches)
-            self._look_at_losses(batches, now=is_last or bool(interruption.signal))
-            if not is_last and (interruption.signal or self._is_checkpoint_due()):
+            self._look_at_losses(batches, now=is_last)
+            if not is_last and (interruption.agreed or self._is_checkpoint_due()):
                 self._look_at_losses(batches, now=True)
                 self.save()
-            if not is_last and interruption.signal:
-                raise Interrupted(interruption.signal, f"epoch {self.epoch + 1}, step {self.step}")
+            if not is_last and interruption.agreed:
+                raise Interrupted(interruption.agreed, f"epoch {self.epoch + 1}, step {self.step}")
 
     def _take_step(self, batch: Tensor, interruption: Interruption) -> None:
         fabric, recipe = self.fabric, self.recipe
@@ -147,12 +146,14 @@ class Trainer:
         source = generator(recipe.seed, "samples", self.epoch, self.step, fabric.global_rank)
         parts = [self._prepared(self.data.train.batch(part, device=fabric.device, generator=source)) for part in own]
         supervised = [_supervised(part.targets) for part in parts]
-        total, signal = sum_over_processes(fabric, [float(sum(supervised)), float(interruption.signal)])
-        interruption.signal = interruption.signal or int(signal)
+        total, *votes = sum_over_processes(fabric, [float(sum(supervised)), *interruption.votes()])
+        interruption.settle(votes)
         objective = torch.zeros((), device=fabric.device)
         for number, (part, count) in enumerate(zip(parts, supervised, strict=True)):
             with fabric.no_backward_sync(self.model, enabled=fabric.world_size > 1 and number < len(parts) - 1):
                 logits = self.model(part.inputs)
+                if self.step == 0:
+                    check_outputs(logits, part.targets, self.data.train)
                 loss = self._share_of_objective(logits, part.targets, count / total if total else 0.0, len(batch))
                 # Processes average their gradients; the objective needs the sum.
                 fabric.backward(loss * fabric.world_size if fabric.world_size > 1 else loss)
@@ -160,6 +161,8 @@ class Trainer:
             self.outputs.add(logits, part.targets)
         self._update_weights()
         self.losses.append(objective)
+        if fabric.world_size == 1:
+            interruption.settle(interruption.votes())  # a slow step is not followed by another
 
     def _prepared(self, batch: Batch) -> Batch:
         if self.recipe.channels_last and isinstance(batch.inputs, Tensor) and batch.inputs.ndim == 4:
@@ -199,32 +202,26 @@ class Trainer:
 
     def _look_at_losses(self, batches: list[Tensor], now: bool) -> None:
         """Stop as soon as a loss is not finite: nothing that follows it is of use."""
-        on_cpu = self.fabric.device.type == "cpu"
-        if not on_cpu and not now and self.step % _STEPS_BETWEEN_LOOKS_AT_GPU:
+        waits = self.fabric.device.type != "cpu" and not now and self.step % _STEPS_BETWEEN_LOOKS_AT_GPU
+        if waits or self._looked_at == len(self.losses):
             return
-        last = float(self.losses[-1])
-        self.reporter.step(self.epoch, self.step, last)
-        if on_cpu and math.isfinite(last) and self.fabric.world_size == 1:
-            return
-        finite = torch.stack(self.losses).isfinite().tolist()
-        first_bad = finite.index(False) if not all(finite) else None
+        new = torch.stack(self.losses[self._looked_at :])
+        finite = new.isfinite().tolist()
+        first_bad = self.step if all(finite) else self._looked_at + finite.index(False)
         # All processes stop if one of them must: the others would wait for it for ever.
-        if sum_over_processes(self.fabric, [float(first_bad is not None)])[0]:
-            raise Diverged(self._divergence(self.step - 1 if first_bad is None else first_bad, batches))
-
-    def _divergence(self, step: int, batches: list[Tensor]) -> str:
-        ids = self.data.train.ids[batches[step]].tolist()
-        shown = ", ".join(map(str, ids[:8])) + (f" and {len(ids) - 8} more" if len(ids) > 8 else "")
-        where = f"epoch {self.epoch + 1}, step {step + 1} (samples {shown})"
-        advice = "try a smaller optimizer.lr, clip_norm=2 or hardware.precision=32"
-        return f"The loss is not a finite number in {where}: {advice}; the last checkpoint is untouched."
+        is_bad, last = sum_over_processes(self.fabric, [float(first_bad < self.step), float(new[-1])])
+        if is_bad:
+            step = -largest_over_processes(self.fabric, -first_bad)
+            raise diverged_loss(self.epoch, step, self.data.train.ids[batches[step]].tolist())
+        self._looked_at = len(self.losses)
+        self.reporter.step(self.epoch, self.step, last)
 
     def _finish_epoch(self) -> None:
         record = epoch_record(self)
         self._select(record)
         self.history.append(record)
         self.epoch, self.step, self.seconds = self.epoch + 1, 0, 0.0
-        self.outputs, self.losses = RunningOutputs(), []
+        self.outputs, self.losses, self._looked_at = RunningOutputs(), [], 0
         if self.fabric.is_global_zero:
             write_history(self.folder / "history.jsonl", self.history)
         self.save()
@@ -283,6 +280,8 @@ class Trainer:
 
     def restore(self) -> bool:
         """Go on from the newest whole checkpoint; False if there is none."""
+        if self.fabric.is_global_zero:
+            self.checkpoints.tidy()
         checkpoint, damaged = self.checkpoints.newest()
         for sentence in damaged:
             self.reporter.note(sentence)

@@ -3,7 +3,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
-  const state = { model: 0, stop: 0, binning: "width", bins: data.models.length ? "15" : "", smooth: true, other: true, selected: null };
+  const state = { model: 0, stop: 0, binning: "width", bins: "15", smooth: true, other: true, selected: null };
   const sorting = { key: "ece", descending: true };
   const narrow = window.matchMedia("(max-width: 40rem)");
   const printing = window.matchMedia("print");
@@ -194,8 +194,6 @@
   }
 
   // ---------- classes ----------
-  const rowOf = (label) => model().classes.rows.indexOf(label);
-
   function sortedRows() {
     const { classes } = model(), names = classNames(), wanted = byId("class-filter").value.trim().toLowerCase();
     const places = classes.rows.map((_, i) => i).filter((i) => names[classes.rows[i]].toLowerCase().includes(wanted));
@@ -250,9 +248,9 @@
     const names = classNames();
     const items = model().mistakes.map((mistake) => {
       const item = element("li"), words = element("span", undefined, "words");
-      if (mistake.image) {
+      if (Object.hasOwn(data.images, mistake.id)) {
         const image = element("img");
-        image.src = mistake.image;
+        image.src = data.images[mistake.id];
         image.alt = `Sample ${mistake.id}`;
         item.append(image);
       }
@@ -283,6 +281,8 @@
     byId("ood-text").textContent = curves.map((curve) => `${curve.name}: AUROC ${curve.auroc.toFixed(4)}`).join("; ");
   }
 
+  const epochs = (curves) => axis("epoch", curves.epochs.length <= 10 ? { dtick: 1 } : { tickformat: "d" });
+
   function trainingChart(key, title) {
     const box = element("div", undefined, "chart");
     box.id = `training-${key}`;
@@ -304,7 +304,7 @@
     if (!shares.length) return;
     byId("training").append(trainingChart("gammas", "shares of γ"));
     const traces = shares.map(([gamma, y], i) => ({ x: curves.epochs, y, mode: "lines", stackgroup: "all", name: `γ = ${plain(gamma)}`, line: { color: colours[i % colours.length], width: 1 } }));
-    draw("training-gammas", traces, axis("epoch"), axis("share of samples", { range: [0, 1], tickformat: ".0%" }));
+    draw("training-gammas", traces, epochs(curves), axis("share of samples", { range: [0, 1], tickformat: ".0%" }));
   }
 
   function drawCurves(id, keys, curves) {
@@ -313,10 +313,11 @@
     Object.entries(curves.values).forEach(([split, of], i) => keys.forEach((key, j) => {
       if (!of[key]) return;
       const name = (words[split] || split) + (keys.length > 1 ? (j ? ", wrong" : ", right") : "");
-      traces.push({ x: curves.epochs, y: of[key], name, mode: curves.epochs.length > 1 ? "lines" : "markers", connectgaps: true, line: { color: colours[i], dash: dashes[j], width: 2 } });
+      const few = of[key].filter((value) => value !== null).length <= 12;
+      traces.push({ x: curves.epochs, y: of[key], name, mode: few ? "lines+markers" : "lines", connectgaps: true, line: { color: colours[i], dash: dashes[j], width: 2 } });
     }));
     const label = keys.length > 1 ? "entropy (nats)" : unit === "%" ? title : `${title} (${unit})`;
-    draw(`training-${id}`, traces, axis("epoch"), axis(label, unit === "%" ? { tickformat: ".1%" } : {}));
+    draw(`training-${id}`, traces, epochs(curves), axis(label, unit === "%" ? { tickformat: ".1%" } : {}));
   }
 
   function drawBars() {
@@ -353,19 +354,33 @@
     drawBars();
   }
 
+  // One after another, so that the page answers in between; the mark is there when all are done.
+  function inTurn(tasks) {
+    delete document.documentElement.dataset.drawn;
+    const queue = [...tasks, () => { document.documentElement.dataset.drawn = "true"; }];
+    const next = () => {
+      queue.shift()();
+      if (queue.length) setTimeout(next);
+    };
+    setTimeout(next);
+  }
+
+  function showFirstClass() {
+    showClasses();
+    const first = sortedRows()[0];
+    if (first !== undefined) selectClass(model().classes.rows[first]);
+  }
+
   function chooseModel(index) {
     state.model = index;
     state.stop = model().neutral;
+    state.selected = null;
     for (const part of document.querySelectorAll(".of-model")) part.hidden = Number(part.dataset.model) !== index;
     setSlider();
     byId("temperature").value = state.stop;
     showNumbers();
-    state.selected = null;
-    showClasses();
-    const first = sortedRows()[0];
-    state.selected = first === undefined ? null : model().classes.rows[first];
-    showMistakes();
-    drawAll();
+    drawReliability();
+    inTurn([drawCoverage, showFirstClass, showMistakes, drawOod, drawTraining]);
   }
 
   function nextTheme() {
@@ -412,7 +427,8 @@
 
   listen();
   offerDownload();
-  chooseModel(0);
   filterPairs();
+  drawBars();
+  chooseModel(0);
   document.documentElement.dataset.ready = "true";
 })();

@@ -1,0 +1,117 @@
+"""``focalcal compare``: the same recipe with several losses, in one table."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from focalcal.cli.output import print_json, progress, results, say
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from focalcal.comparison import Outcome, Plan
+
+PAPER_LOSSES = "cross-entropy,brier,mmce,ls-0.05,fl-3,flsd-53"
+
+
+def compare(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A packaged recipe, or a .yaml file of your own.")],
+    changes: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Changes that hold for every run: epochs=10.")
+    ] = None,
+    losses: Annotated[str, typer.Option(help="The losses, separated by commas.")] = PAPER_LOSSES,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds each loss is trained with: 0, 1, …")] = 1,
+    out: Annotated[Path | None, typer.Option(help="The folder of the comparison.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time; as many as there are cores.")] = None,
+    bootstrap: Annotated[int, typer.Option(min=0, help="How many resamples make the intervals; 0 for none.")] = 1000,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Train a recipe with several losses, and print one table like the paper's.
+
+    Each loss is trained in a process of its own, in DIR/LOSS/seed-N. The table has error, ECE, AdaECE, classwise-ECE
+    and NLL of the test set before → after temperature scaling, with T fitted on validation by ECE as in the paper
+    (table_nll.csv has T by NLL), intervals or the spread over seeds, the best in bold and its ties marked; a verdict in
+    words follows. DIR gets table.csv, table_nll.csv, table.json and table.md.
+
+    The same command again goes on where it stopped. The exit code is 1 if a run failed.
+
+    Examples:
+      focalcal compare digits/mlp --out runs/digits
+      focalcal compare cifar10/resnet8 --losses cross-entropy,fl-3,flsd-53 --seeds 3 --out runs/resnet8
+      focalcal compare fashion_mnist/cnn epochs=5 --jobs 1 --out runs/fashion
+    """
+    if out is None:
+        raise ValueError("--out is missing: name the folder that the comparison is to be written to.")
+    from focalcal.comparison import Plan
+    from focalcal.comparison.plan import chosen_losses, first_seeds
+
+    plan = Plan(recipe, tuple(changes or ()), chosen_losses(losses), tuple(first_seeds(seeds)), out)
+    found = run_comparison(plan, jobs=jobs, bootstrap=bootstrap, quiet=quiet)
+    print_json(found.to_dict()) if json else print_outcome(found)
+    if found.failed:
+        raise typer.Exit(1)
+
+
+def run_comparison(plan: Plan, *, jobs: int | None, bootstrap: int, quiet: bool) -> Outcome:
+    """Train what is missing, measure, and write the files."""
+    from focalcal.comparison import ComparisonInterrupted, outcome, train_all, write_outcome
+    from focalcal.comparison.waiting import watcher
+    from focalcal.losses import build_loss
+
+    runs = list(plan.runs())
+    for loss in plan.losses:
+        build_loss(loss)  # an unknown one is found before anything is trained
+    try:
+        failed = train_all(runs, jobs=jobs or _jobs(runs[0].recipe.hardware.threads), watcher=watcher(not quiet))
+    except ComparisonInterrupted as error:
+        say(str(error))
+        sys.exit(130)
+    for run, reason in failed:
+        say(f"{run.loss}, seed {run.seed}, failed: {reason}")
+    with progress("measuring"):
+        found = outcome(plan, failed, bootstrap=bootstrap)
+    write_outcome(found, plan.out)
+    return found
+
+
+def _jobs(threads: int | None) -> int:
+    """As many runs as fit into the cores; one where a run takes all of them."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return 1 if threads is None else max(1, cores // threads)
+
+
+def print_outcome(found: Outcome) -> None:
+    """The table and the verdict, for people."""
+    console = results()
+    console.print(found.title)
+    console.print(_table(found))
+    console.print(found.caption)
+    for sentence in found.verdict:
+        console.print(f"• {sentence}")
+
+
+def _table(found: Outcome) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    from focalcal.comparison.table import TITLES
+
+    table = Table("loss", show_lines=True)
+    for heading in TITLES.values():
+        table.add_column(heading, justify="right")
+    for loss, line in found.lines.items():
+        texts = []
+        for cell in line.values():
+            text = Text()
+            for number, (part, mark) in enumerate(cell.parts):
+                text.append(" → " if number else "")
+                text.append(f"≈{part}" if mark == "tie" else part, style="bold green" if mark == "best" else "")
+            texts.append(text.append(f"\n{cell.detail}" if cell.detail else "", style="dim"))
+        table.add_row(loss, *texts)
+    return table

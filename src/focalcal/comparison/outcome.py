@@ -1,0 +1,122 @@
+"""From finished runs to the comparison's table, words and files."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from focalcal.comparison.plan import Plan, PlannedRun
+from focalcal.comparison.rows import Row, title, write_rows
+from focalcal.comparison.scoring import Objective, Scored, score
+from focalcal.comparison.table import Cell, Figures, best_losses, cells, figures, markdown
+from focalcal.comparison.ties import Ties, ties
+from focalcal.comparison.verdict import verdict
+from focalcal.metrics import signed_gap
+from focalcal.predictions.atomic import atomic_writer
+
+# The temperature of the table is the paper's: the one of a grid with the lowest validation ECE.
+_FILES: dict[Objective, str] = {"ece": "table.csv", "nll": "table_nll.csv"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a comparison found.
+
+    Attributes:
+        title: the data set and the network.
+        losses: those with at least one finished run, in the plan's order.
+        lines: the table, a line a loss.
+        caption: how to read the table.
+        verdict: sentences.
+        rows: every figure, by the objective of the temperature.
+        failed: runs that failed, each with its reason.
+    """
+
+    title: str
+    losses: tuple[str, ...]
+    lines: Mapping[str, Mapping[str, Cell]]
+    caption: str
+    verdict: tuple[str, ...]
+    rows: Mapping[Objective, Sequence[Row]]
+    failed: tuple[tuple[PlannedRun, str], ...]
+
+    def markdown(self) -> str:
+        """Title, table, caption and verdict."""
+        words = "\n".join(f"- {sentence}" for sentence in self.verdict)
+        return f"# {self.title}\n\n{markdown(self.lines, self.caption)}\n{words}\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        shown = {loss: {name: cell.markdown() for name, cell in line.items()} for loss, line in self.lines.items()}
+        rows = {objective: [vars(row) for row in found] for objective, found in self.rows.items()}
+        failed = [{"loss": run.loss, "seed": run.seed, "reason": reason} for run, reason in self.failed]
+        return {"title": self.title, "table": shown, "verdict": list(self.verdict), "rows": rows, "failed": failed}
+
+
+def outcome(
+    plan: Plan, failed: Sequence[tuple[PlannedRun, str]] = (), *, bootstrap: int = 1000, level: float = 0.9
+) -> Outcome:
+    """Measure every finished run of a plan, and compare them."""
+    runs = [run for run in plan.runs() if run.is_finished]
+    if not runs:
+        reasons = "; ".join(f"{run.loss}, seed {run.seed}: {reason}" for run, reason in failed)
+        raise ValueError(f"No run of {plan.out} is finished{': ' + reasons if reasons else ''}.")
+    scored = {objective: list(_scored(runs, objective, bootstrap, level)) for objective in _FILES}
+    rows = {objective: [row for one in found for row in one.rows] for objective, found in scored.items()}
+    shown = [one for one in scored["ece"] if one.selection == _shown_selection(runs[0])]
+    losses = tuple(loss for loss in plan.losses if any(one.method == loss for one in shown))
+    found = figures([row for one in shown for row in one.rows if row.metric != "ood_auroc"])
+    best = best_losses(found, losses)
+    tied = ties(shown, best, samples=bootstrap or 1000, level=level) if len(losses) > 1 else {}
+    return Outcome(
+        title=f"{title(runs[0].recipe.data.name)}, {title(runs[0].recipe.model.name)}",
+        losses=losses,
+        lines={loss: cells(found, loss, best, tied) for loss in losses},
+        caption=_caption(plan, runs[0], level),
+        verdict=tuple(_words(found, losses, best, tied, shown)),
+        rows=rows,
+        failed=tuple(failed),
+    )
+
+
+def _scored(runs: Sequence[PlannedRun], objective: Objective, bootstrap: int, level: float) -> Iterator[Scored]:
+    for run in runs:
+        if run.recipe.select != "last":
+            yield score(run, "best", objective, bootstrap=bootstrap, level=level)
+        yield score(run, "last", objective, bootstrap=bootstrap, level=level)
+
+
+def _shown_selection(run: PlannedRun) -> str:
+    return "last" if run.recipe.select == "last" else "best"
+
+
+def _words(
+    found: Figures, losses: Sequence[str], best: Mapping[tuple[str, str], str], tied: Ties, shown: Sequence[Scored]
+) -> list[str]:
+    gaps: dict[str, list[float]] = {}
+    for one in shown:
+        gaps.setdefault(one.method, []).append(signed_gap(one.test[0]))
+    means = {loss: sum(values) / len(values) for loss, values in gaps.items()}
+    return verdict(found, losses, best, tied, means)
+
+
+def _caption(plan: Plan, run: PlannedRun, level: float) -> str:
+    epoch = (
+        "the last epoch" if run.recipe.select == "last" else f"the epoch with the best validation {run.recipe.select}"
+    )
+    seeds = len(plan.seeds)
+    spread = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else f"{100 * level:g}% bootstrap intervals"
+    return (
+        f"Test set, {epoch}; percent; before → after temperature scaling (T by validation ECE, as in the paper); "
+        f"{spread}. Bold: best. ≈: no difference to the best is shown."
+    )
+
+
+def write_outcome(found: Outcome, folder: Path) -> None:
+    """Write csv, json and Markdown into the folder of a comparison."""
+    for objective, name in _FILES.items():
+        write_rows(folder / name, found.rows[objective])
+    for name, text in (("table.md", found.markdown()), ("table.json", json.dumps(found.to_dict(), indent=2))):
+        with atomic_writer(folder / name) as file:
+            file.write(text.encode())

@@ -1,0 +1,111 @@
+"""Figures, one a row, in the columns of the paper's published numbers, with seed, epoch's choice and interval."""
+
+import csv
+import io
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+from focalcal.predictions.atomic import atomic_writer
+
+Selection = Literal["best", "last"]
+# The paper's names of data sets and networks.
+_TITLES = {
+    "digits": "Digits",
+    "fashion_mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "tiny_imagenet": "Tiny-ImageNet",
+    "newsgroups": "20 Newsgroups",
+    "sst": "SST Binary",
+    "svhn": "SVHN",
+    "cifar10_c": "CIFAR-10-C",
+    "mlp": "MLP",
+    "cnn": "CNN",
+    "resnet8": "ResNet-8",
+    "resnet20": "ResNet-20",
+    "resnet50": "ResNet-50",
+    "resnet110": "ResNet-110",
+    "wide_resnet_26_10": "Wide-ResNet-26-10",
+    "densenet121": "DenseNet-121",
+    "gp_cnn": "Global Pooling CNN",
+    "tree_lstm": "Tree-LSTM",
+}
+
+
+def title(name: str) -> str:
+    """The paper's name of a data set or network; the name itself if the paper has none."""
+    return _TITLES.get(name, name)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure.
+
+    Attributes:
+        dataset, model, method: the paper's names.
+        seed: of the run.
+        selection: whether the epoch was the ``best`` by the recipe's rule or the ``last``.
+        metric: its name.
+        temperature_scaling: ``pre``, ``post``, or empty for what scaling cannot change.
+        value, low, high: in percent (NLL times 100, as the paper prints it); the interval is empty if there is none.
+        temperature: T, for ``post``.
+    """
+
+    dataset: str
+    model: str
+    method: str
+    seed: int
+    selection: Selection
+    metric: str
+    temperature_scaling: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    temperature: float | None = None
+
+
+COLUMNS = tuple(field.name for field in fields(Row))
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write a csv file, atomically."""
+    text = io.StringIO()
+    table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    table.writeheader()
+    for row in rows:
+        table.writerow({name: _written(value) for name, value in asdict(row).items()})
+    with atomic_writer(path) as file:
+        file.write(text.getvalue().encode())
+
+
+def _written(value: object) -> object:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else value
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Read what `write_rows` wrote."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return [_read(row) for row in csv.DictReader(file)]
+
+
+def _read(row: dict[str, str]) -> Row:
+    selection: Selection = "last" if row["selection"] == "last" else "best"
+    numbers = [float(row[name]) if row[name] else None for name in ("low", "high", "temperature")]
+    low, high, temperature = numbers
+    return Row(
+        dataset=row["dataset"],
+        model=row["model"],
+        method=row["method"],
+        seed=int(row["seed"]),
+        selection=selection,
+        metric=row["metric"],
+        temperature_scaling=row["temperature_scaling"],
+        value=float(row["value"]),
+        low=low,
+        high=high,
+        temperature=temperature,
+    )

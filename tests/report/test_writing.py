@@ -1,0 +1,188 @@
+import json
+import re
+import sys
+
+import pytest
+import torch
+
+from focalcal.metrics import ece, evaluate, ood_auroc
+from focalcal.metrics import evaluate as evaluate_module_function
+from focalcal.predictions import Predictions, open_predictions
+from focalcal.report import sources as sources_module
+from focalcal.report import write_report
+from focalcal.report.page import safe_json
+from focalcal.report.provenance import sha256
+from focalcal.report.sources import model_sources
+from report.conftest import HOSTILE, make_run, world
+
+
+def embedded(path, which):
+    text = path.read_text(encoding="utf-8")
+    return json.loads(re.search(rf'<script type="application/json" id="{which}">(.*?)</script>', text, re.S)[1])
+
+
+def visible(path):
+    """What stands before the data and the scripts."""
+    return path.read_text(encoding="utf-8").split('<script type="application/json"')[0]
+
+
+def test_numbers_are_those_of_the_library(pages):
+    model = embedded(pages("single"), "numbers")["models"][0]
+    result = evaluate(world(800, 4, class_names=HOSTILE, split="test"), bootstrap=100)
+    assert model["before"] == json.loads(json.dumps(result.to_dict()))
+    assert model["after"]["values"]["ece"] < 0.5 * model["before"]["values"]["ece"]
+    assert model["temperature"]["value"] == pytest.approx(1.83, abs=0.1)
+
+
+def test_the_verdict_is_in_words(pages):
+    text = visible(pages("single"))
+    assert re.search(r"<h2[^>]*>Over-confident by 13.8 points</h2>", text)
+    assert "repairs most of it: ECE falls from 14.98% to" in text
+    assert "which is within what a perfect model would show at this sample size" in text
+    assert "fitted on 800 validation samples" in text
+
+
+def test_a_cross_fit_is_called_so(pages):
+    assert "cross-fitted: each fifth of these samples" in visible(pages("tiny"))
+
+
+def test_no_name_becomes_markup(pages):
+    text = visible(pages("single")) + visible(pages("comparison"))
+    assert "<i>model</i>" not in text
+    assert "&lt;i&gt;model&lt;/i&gt;" in text
+    assert "<b>not bold</b>" not in text
+    whole = pages("single").read_text(encoding="utf-8")
+    assert HOSTILE[0] not in whole
+    assert embedded(pages("single"), "data")["classNames"] == [list(HOSTILE)]
+
+
+def test_json_cannot_end_a_script():
+    hostile = {"a": "</script><!--&\u2028\u2029"}
+    assert not re.search("[<>&\u2028\u2029]", safe_json(hostile))
+    assert json.loads(safe_json(hostile)) == hostile
+
+
+@pytest.mark.parametrize("name", ["single", "comparison", "many_classes", "tiny"])
+def test_the_file_is_small_and_alone(pages, name):
+    text = pages(name).read_text(encoding="utf-8")
+    assert len(text.encode()) < 8_000_000
+    own = visible(pages(name)) + text.rsplit("<script>", 1)[1]
+    assert not re.search(r"https?://|<link|@import|<script src", own)
+
+
+def test_twelve_models_of_a_thousand_classes(tmp_path):
+    models = {f"model {i}": world(1500, 1000, seed=i) for i in range(12)}
+    out = write_report(models, tmp_path / "r.html", bootstrap=0)
+    assert out.stat().st_size < 8_000_000
+    models["one too many"] = world(10, 2)
+    with pytest.raises(ValueError, match="There are 13 models; one report compares at most 12"):
+        write_report(models, tmp_path / "r.html")
+
+
+def test_a_comparison_says_what_is_shown(pages):
+    numbers, text = embedded(pages("comparison"), "numbers"), visible(pages("comparison"))
+    found = {(d["metric"], d["when"]): d for d in numbers["differences"]}
+    assert found["ece", "before"]["verdict"] == "flsd-53 has the lower ece"
+    assert set(found) >= {("error", "before"), ("nll", "after"), ("ece", "after")}
+    assert "difference shown: flsd-53 is lower" in text
+
+
+def test_other_samples_are_not_compared(tmp_path):
+    out = write_report([world(200, 3), world(150, 3, seed=4)], tmp_path / "r.html", bootstrap=50)
+    assert "Differences are not tested, because" in visible(out)
+
+
+def test_a_run_brings_everything_with_it(pages, tmp_path):
+    model = embedded(pages("comparison"), "numbers")["models"][0]
+    assert model["name"] == "cross-entropy"
+    assert model["temperature"]["source"] == "val"
+    run = make_run(tmp_path / "run", seed=1, sharpness=2.5)
+    inside, outside = (Predictions.load(run / "predictions" / f"{name}.safetensors") for name in ("test", "svhn"))
+    assert model["ood"]["svhn"]["auroc"] == pytest.approx(ood_auroc(inside, outside))
+    curves = embedded(pages("comparison"), "data")["models"][0]["curves"]
+    assert curves["values"]["val"]["ece"] == [0, 0.02, 0.04, 0.06, 0.08]
+    assert curves["values"]["test"]["ece"] == [None, None, None, None, 0.08]
+    assert curves["gammas"] == {"3": [0.8] * 5, "5": [0.2] * 5}
+
+
+def test_files_and_settings_are_recorded(tmp_path):
+    world(100, 3).save(tmp_path / "test.npz")
+    out = write_report(tmp_path / "test.npz", tmp_path / "r.html", bootstrap=50, seed=3, command="focalcal report <x>")
+    numbers = embedded(out, "numbers")
+    assert numbers["files"][0]["sha256"] == sha256(tmp_path / "test.npz")
+    assert numbers["settings"] == {"bins": 15, "resamples": 50, "level": 0.9, "seed": 3}
+    assert "focalcal report &lt;x&gt;" in visible(out)
+    assert str(tmp_path) not in out.read_text(encoding="utf-8")
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path):
+    pages = [write_report(world(100, 3), tmp_path / f"{i}.html", bootstrap=50).read_bytes() for i in range(2)]
+    assert pages[0] == pages[1]
+
+
+def test_a_large_file_is_read_in_blocks(tmp_path, monkeypatch):
+    preds = world(3000, 4, ids=[f"i{i}" for i in range(3000)])
+    preds.save(tmp_path / "large.safetensors")
+    whole = embedded(write_report(tmp_path / "large.safetensors", tmp_path / "a.html", bootstrap=50), "data")
+    monkeypatch.setattr(sources_module, "READ_WHOLE_VALUES", 100)
+    monkeypatch.setattr(sys.modules[evaluate_module_function.__module__], "READ_WHOLE_VALUES", 100)
+    blocks = embedded(write_report(tmp_path / "large.safetensors", tmp_path / "b.html", bootstrap=50), "data")
+    a, b = whole["models"][0], blocks["models"][0]
+    for name in ("classes", "mistakes", "confusions"):
+        assert a[name] == b[name]
+    assert b["stops"][b["neutral"]]["width"]["15"]["ece"] == pytest.approx(ece(preds), abs=1e-6)
+    assert "The file was read in blocks" in visible(tmp_path / "b.html")
+
+
+def test_ood_predictions_by_name(tmp_path):
+    inside, outside = world(200, 3), world(100, 3, seed=1, sharpness=0.2)
+    out = write_report({"m": inside}, tmp_path / "r.html", ood={"other <data>": outside}, bootstrap=0)
+    found = embedded(out, "numbers")["models"][0]["ood"]["other <data>"]
+    assert found["auroc"] == pytest.approx(ood_auroc(inside, outside))
+    with pytest.raises(ValueError, match="belong to one model"):
+        write_report([inside, inside], tmp_path / "r.html", ood={"x": outside})
+
+
+@pytest.mark.parametrize("labels", ["soft", "weighted", "infinite"])
+def test_unusual_predictions(tmp_path, labels):
+    preds = world(120, 3)
+    if labels == "soft":
+        preds = Predictions.from_logits(preds.values, torch.nn.functional.one_hot(preds.labels, 3) * 3 + 1)
+    elif labels == "weighted":
+        preds = Predictions.from_logits(preds.values, preds.labels, weights=torch.arange(120) % 3)
+    else:
+        probs = torch.tensor([[1.0, 0.0, 0.0]]).repeat(120, 1)
+        preds = Predictions.from_probs(probs, preds.labels)
+    out = write_report(preds, tmp_path / "r.html", bootstrap=50)
+    assert embedded(out, "data")["models"][0]["samples"] == (80 if labels == "weighted" else 120)
+
+
+def test_names_of_sources(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        world(30, 3).save(tmp_path / folder / "test.npz")
+    paths = [tmp_path / folder / "test.npz" for folder in ("a", "b")]
+    assert [source.name for source in model_sources(paths)] == ["a/test.npz", "b/test.npz"]
+    assert [source.name for source in model_sources([paths[0], paths[0]])] == ["test.npz (1)", "test.npz (2)"]
+    assert [source.name for source in model_sources({"x": paths[0]})] == ["x"]
+    assert [source.name for source in model_sources(open_predictions(paths[0]))] == ["test.npz"]
+
+
+def test_what_cannot_be_read(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"a folder without predictions/test\.safetensors"):
+        write_report(tmp_path / "empty", tmp_path / "r.html")
+    with pytest.raises(ValueError, match="nothing to report on"):
+        write_report([], tmp_path / "r.html")
+    with pytest.raises(ValueError, match="2 validation predictions for 1 models"):
+        write_report(world(30, 3), tmp_path / "r.html", val=[world(30, 3), world(30, 3)])
+    with pytest.raises(ValueError, match="no model 'y'"):
+        write_report({"x": world(30, 3)}, tmp_path / "r.html", val={"y": world(30, 3)})
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_a_missing_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(ImportError, match=r"install focalcal\[report\]"):
+        write_report(world(30, 3), tmp_path / "r.html", bootstrap=0)
+    assert not (tmp_path / "r.html").exists()
