@@ -12,7 +12,6 @@ from torch import nn
 from focalcal.data import own_data
 from focalcal.data.own import TensorSamples
 from focalcal.data.samples import Batch, DataSet
-from focalcal.models import build_model
 from focalcal.recipes import Recipe
 from focalcal.training import train
 from focalcal.training.checkpoints import CheckpointFolder
@@ -129,7 +128,7 @@ def in_processes(count, target, *arguments, **options):
         port = free.getsockname()[1]
     children = [start(_as_rank, rank, count, port, target, arguments, options) for rank in range(count)]
     for child in children:
-        child.join(60)
+        child.join(120)
         assert child.exitcode == 0
 
 
@@ -139,8 +138,3 @@ def _as_rank(rank, world, port, target, arguments, options):
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "test"}
     os.environ.update({name: str(value) for name, value in {**places, **address}.items()})
     target(*arguments, **options)
-
-
-def digits_net(dropout=0.3, hidden=(512, 512)):
-    torch.manual_seed(1)
-    return build_model("mlp", CLASSES, hidden=hidden, dropout=dropout, in_channels=2, image_size=2)

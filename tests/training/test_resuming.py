@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import time
 
@@ -9,7 +10,6 @@ import pytest
 import torch
 from tiny_runs import Net, data, last_state, noise, prediction_bytes, run, start, timeless
 
-from focalcal.data.own import own_data
 from focalcal.training.checkpoints import read_checkpoint
 
 KILLS = 24
@@ -67,7 +67,7 @@ def test_killed_run_ends_like_one_that_was_not(tmp_path):
     assert torn >= 3, "too few kills fell into the writing of a checkpoint"
     last = start(noisy_run, killed, True, None)
     for child in (first, last):
-        child.join(90)
+        child.join(240)  # a busy machine may be slow
         assert child.exitcode == 0
     a, b = last_state(whole), last_state(killed)
     assert set(a.tensors) == set(b.tensors)
@@ -93,8 +93,6 @@ def finished(tmp_path_factory):
 
 def cut_short(out, copy, kept):
     """A copy of a finished run that looks as if it had stopped earlier: only some checkpoints, no results."""
-    import shutil
-
     shutil.copytree(out, copy)
     (copy / "evaluation.json").unlink()
     shutil.rmtree(copy / "predictions")
@@ -156,36 +154,6 @@ def test_resume_with_another_recipe_is_refused(finished, changes, what):
     with pytest.raises(ValueError, match=rf"was begun with {what}: go on with the same") as refused:
         run(finished, resume=True, **{"select": "nll", **changes})
     assert "\n" not in str(refused.value)
-
-
-def test_resume_with_another_number_of_processes(finished, tmp_path):
-    copy = cut_short(finished, tmp_path / "b", {newest(finished).name})
-    config = (copy / "config.yaml").read_bytes()
-    child = start(_refused_by_two, copy)
-    child.join(60)
-    assert child.exitcode == 0
-    assert (copy / "config.yaml").read_bytes() == config  # so that --resume alone still goes on
-
-
-def _refused_by_two(out):
-    from lightning_fabric import Fabric
-
-    from focalcal.training.resuming import continue_from
-    from focalcal.training.trainer import Trainer
-
-    class TwoProcesses(Fabric):
-        world_size = 2
-
-    fabric = Fabric(accelerator="cpu", devices=1)
-    from tiny_runs import recipe
-
-    from focalcal.training.progress import Reporter
-
-    trainer = Trainer(fabric, recipe(), own_data(train=([[0.0] * 8], [0]), val=([[0.0] * 8], [1])), Net(), None, out, Reporter())
-    checkpoint = last_state(out)
-    changed = type(checkpoint)(checkpoint.tensors, {**checkpoint.values, "processes": 2})
-    with pytest.raises(ValueError, match="made by 2 processes and cannot go on with 1"):
-        continue_from(trainer, changed)
 
 
 def test_resume_with_another_network(finished, tmp_path):

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from focalcal.calibrators.temperature import Objective
 from focalcal.comparison.plan import Plan, PlannedRun
 from focalcal.comparison.rows import Row, title, write_rows
-from focalcal.comparison.scoring import Objective, Scored, score
+from focalcal.comparison.scoring import Scored, score
 from focalcal.comparison.table import Cell, Figures, best_losses, cells, figures, markdown
 from focalcal.comparison.ties import Ties, ties
 from focalcal.comparison.verdict import verdict

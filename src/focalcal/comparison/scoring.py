@@ -1,19 +1,19 @@
 """From a finished run to its figures: before and after temperature scaling, for the best and for the last epoch."""
 
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
-from focalcal.calibrators import CalibrationWarning, TemperatureScaling
+from focalcal.calibrators import TemperatureScaling
+from focalcal.calibrators.temperature import Objective
 from focalcal.comparison.plan import PlannedRun
 from focalcal.comparison.rows import Row, Selection, title
 from focalcal.metrics import Evaluation, evaluate, ood_auroc
 from focalcal.predictions import Predictions
+from focalcal.predictions.masking import answers
 from focalcal.training import open_run
+from focalcal.training.outcome import fitted_temperature
 
-Objective = Literal["ece", "nll"]
 # Metrics by the names of the published table; what temperature scaling cannot change comes first.
 _FIXED = {"error": "error", "top_5_accuracy": "top5_accuracy"}
 _SCALED = {
@@ -50,8 +50,8 @@ def score(run: PlannedRun, selection: Selection, objective: Objective, *, bootst
     opened = open_run(run.path)
     which = "last" if selection == "last" else "selected"
     val, test = (opened.predictions(split, which) for split in ("val", "test"))
-    scaler = _fitted(objective, val)
-    scaled = scaler.transform(test)
+    scaler = fitted_temperature(objective, val)
+    test, scaled = answers(test), answers(scaler.transform(test))
     epoch = run.recipe.epochs - 1 if selection == "last" else int(opened.evaluation["epoch"])
     others = {split: opened.predictions(split, which) for split in getattr(run.recipe.data, "ood", ())}
     rows = [_row(run, selection, "epoch", "", epoch + 1.0)]
@@ -60,12 +60,6 @@ def score(run: PlannedRun, selection: Selection, objective: Objective, *, bootst
     rows += _metric_rows(run, selection, after, "post", scaler.temperature_)
     rows += _ood_rows(run, selection, (test, scaled), others, scaler)
     return Scored(run.loss, run.seed, selection, (test, scaled), scaler.temperature_, tuple(rows))
-
-
-def _fitted(objective: Objective, val: Predictions) -> TemperatureScaling:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrationWarning)  # T at its bound is there to be seen in the table
-        return TemperatureScaling(objective=objective).fit(val)
 
 
 def _evaluated(preds: Predictions, bootstrap: int, level: float) -> Evaluation:

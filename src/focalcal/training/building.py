@@ -54,6 +54,8 @@ def build_optimizers(recipe: Recipe, model: nn.Module) -> list[torch.optim.Optim
     embedding = getattr(model, "embedding", None)
     if recipe.embedding_optimizer is None or embedding is None:
         return [_optimizer(recipe.optimizer, parameters)]
+    # torch warns that it does not check what sparse gradients look like; nobody asks it to.
+    torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
     own = [parameter for parameter in embedding.parameters() if parameter.requires_grad]
     if not own:
         return [_optimizer(recipe.optimizer, parameters)]

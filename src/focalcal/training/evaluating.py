@@ -1,6 +1,6 @@
 """From a network and a split to predictions: every sample once, in the split's order, on however many processes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from focalcal.data.samples import Batch, Samples
 from focalcal.predictions import Predictions
+from focalcal.predictions.masking import masking
 from focalcal.training.divergence import diverged_outputs
 from focalcal.training.gathering import gather_rows, largest_over_processes, same_buffers_everywhere
 from focalcal.training.order import evaluation_batches
@@ -21,6 +22,7 @@ def split_predictions(
     *,
     split: str,
     class_names: tuple[str, ...] | None,
+    masked_classes: Collection[int],
     batch_size: int,
     prepare: Callable[[Batch], Batch],
 ) -> Predictions:
@@ -49,7 +51,13 @@ def split_predictions(
     if len(not_finite):
         raise diverged_outputs(split, int(samples.ids[not_finite[0]]))
     return Predictions.from_logits(
-        in_order, samples.labels, ids=samples.ids, split=split, class_names=class_names, ignore_index=None
+        in_order,
+        samples.labels,
+        ids=samples.ids,
+        split=split,
+        class_names=class_names,
+        ignore_index=None,
+        provenance=masking(masked_classes),
     )
 
 

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from focalcal.calibrators import CalibrationWarning, TemperatureScaling
-from focalcal.metrics import evaluate
+from focalcal.calibrators.temperature import PAPER_GRID, Objective
+from focalcal.metrics import ece, evaluate
 from focalcal.predictions import Predictions
+from focalcal.predictions.masking import answers
 from focalcal.training.trainer import Trainer
 
-_OBJECTIVES = ("nll", "ece")
+_OBJECTIVES: tuple[Objective, ...] = ("nll", "ece")
 
 
 def run_evaluation(folder: Path, trainer: Trainer) -> dict[str, Any]:
@@ -26,7 +28,7 @@ def run_evaluation(folder: Path, trainer: Trainer) -> dict[str, Any]:
         "temperature": {},
         "splits": {},
     }
-    scalers = {objective: _fitted(objective, val) for objective in _OBJECTIVES}
+    scalers = {objective: fitted_temperature(objective, val) for objective in _OBJECTIVES}
     result["temperature"] = {objective: scaler.temperature_ for objective, scaler in scalers.items()}
     for split in ("val", "test"):
         file = folder / f"{split}.safetensors"
@@ -37,12 +39,20 @@ def run_evaluation(folder: Path, trainer: Trainer) -> dict[str, Any]:
     return result
 
 
-def _fitted(objective: Any, val: Predictions) -> TemperatureScaling:
+def fitted_temperature(objective: Objective, val: Predictions) -> TemperatureScaling:
+    """Temperature scaling fitted on validation predictions, also where some of their classes are masked."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)  # T at its bound is there to be read in the result
-        return TemperatureScaling(objective=objective).fit(val)
+        if objective == "nll" or answers(val) is val:
+            return TemperatureScaling(objective=objective).fit(val)
+        by_ece = min(PAPER_GRID, key=lambda t: ece(answers(_scaler(t).fit(val).transform(val))))
+        return _scaler(by_ece).fit(val)
+
+
+def _scaler(temperature: float) -> TemperatureScaling:
+    return TemperatureScaling(objective="ece", grid=(temperature,))
 
 
 def _values(preds: Predictions) -> dict[str, float | None]:
-    values = evaluate(preds, bootstrap=0).values
+    values = evaluate(answers(preds), bootstrap=0).values
     return {name: value if math.isfinite(value) else None for name, value in values.items()}

@@ -256,6 +256,7 @@ class Trainer:
             as_evaluated() if as_evaluated is not None else samples,
             split=split,
             class_names=self.data.class_names,
+            masked_classes=self.data.facts.get("masked_classes", ()),
             batch_size=self.recipe.evaluation_batch_size or max(256, self.recipe.batch_size),
             prepare=self._prepared,
         )
