@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-BENCHMARKS = ("losses", "measuring", "memory", "networks")
+BENCHMARKS = ("losses", "measuring", "memory", "data", "training", "text", "report", "networks")
 
 
 def run(names: list[str]) -> None:

@@ -60,16 +60,15 @@ class Net(nn.Module):
 
 
 class HalfSupervised(TensorSamples):
-    """Samples with two outputs each, of which some have no target: more of them at the end of a batch."""
+    """Samples with two outputs each: most have no target at all, some have one, a few have both."""
 
     def batch(self, positions, *, device, generator):
         whole = super().batch(positions, device=device, generator=generator)
         if generator is None:
             return whole
-        targets = whole.targets.repeat_interleave(2)
-        targets[1::2][len(positions) // 3 :] = -100
-        if len(positions) > 3:
-            targets[-4:] = -100
+        first = torch.where(positions % 5 == 0, whole.targets, -100)
+        second = torch.where(positions % 3 == 0, first, -100)
+        targets = torch.stack([first, second], dim=1).flatten()
         return Batch(whole.inputs.repeat_interleave(2, dim=0), targets)
 
 
@@ -122,14 +121,18 @@ def start(target, *arguments, **options):
 
 
 def in_processes(count, target, *arguments, **options):
-    """Call a function in several processes as torchrun would; all must end well."""
+    """Call a function in several processes; all must end well."""
+    for child in start_processes(count, target, *arguments, **options):
+        child.join(120)
+        assert child.exitcode == 0
+
+
+def start_processes(count, target, *arguments, **options):
+    """Start a function in several processes as torchrun would."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    children = [start(_as_rank, rank, count, port, target, arguments, options) for rank in range(count)]
-    for child in children:
-        child.join(120)
-        assert child.exitcode == 0
+    return [start(_as_rank, rank, count, port, target, arguments, options) for rank in range(count)]
 
 
 def _as_rank(rank, world, port, target, arguments, options):

@@ -10,7 +10,7 @@ from focalcal._version import __version__ as __version__
 
 if TYPE_CHECKING:
     # What a type checker and an editor see; at run time each name is imported on first use.
-    from focalcal import calibrators, gamma, losses, metrics, plots, predictions
+    from focalcal import calibrators, data, gamma, losses, metrics, models, plots, predictions, recipes, training
     from focalcal.calibrators import (
         CalibrationWarning,
         DirichletCalibration,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         build_calibrator,
         load_calibrator,
     )
+    from focalcal.data import DataSet, load_data, own_data
     from focalcal.gamma import (
         EpochGamma,
         FixedGamma,
@@ -52,12 +53,15 @@ if TYPE_CHECKING:
         compare_many,
         evaluate,
     )
+    from focalcal.models import build_model
     from focalcal.predictions import (
         Predictions,
         PredictionsFile,
         open_predictions,
         predict,
     )
+    from focalcal.recipes import Recipe, load_recipe, recipe_names
+    from focalcal.training import Run, Trainer, open_run, train
 
 # Public name -> the module that has it.
 _WHERE = {
@@ -98,13 +102,36 @@ _WHERE = {
     "CalibrationWarning": "focalcal.calibrators",
     "build_calibrator": "focalcal.calibrators",
     "load_calibrator": "focalcal.calibrators",
+    "build_model": "focalcal.models",
+    "DataSet": "focalcal.data",
+    "load_data": "focalcal.data",
+    "own_data": "focalcal.data",
+    "Recipe": "focalcal.recipes",
+    "load_recipe": "focalcal.recipes",
+    "recipe_names": "focalcal.recipes",
+    "Run": "focalcal.training",
+    "Trainer": "focalcal.training",
+    "open_run": "focalcal.training",
+    "train": "focalcal.training",
 }
-_SUBMODULES = ("gamma", "losses", "predictions", "metrics", "calibrators", "plots")
+_SUBMODULES = (
+    "gamma",
+    "losses",
+    "models",
+    "data",
+    "recipes",
+    "training",
+    "predictions",
+    "metrics",
+    "calibrators",
+    "plots",
+)
 
 __all__ = [
     "Accumulator",
     "BrierLoss",
     "CalibrationWarning",
+    "DataSet",
     "DirichletCalibration",
     "EpochGamma",
     "Evaluation",
@@ -120,8 +147,11 @@ __all__ = [
     "MatrixScaling",
     "Predictions",
     "PredictionsFile",
+    "Recipe",
+    "Run",
     "SampleGamma",
     "TemperatureScaling",
+    "Trainer",
     "VectorScaling",
     "__version__",
     "binary_focal_loss",
@@ -129,23 +159,34 @@ __all__ = [
     "brier_loss",
     "build_calibrator",
     "build_loss",
+    "build_model",
     "calibrators",
     "compare",
     "compare_many",
+    "data",
     "evaluate",
     "focal_loss",
     "gamma",
     "gamma_star",
     "gradient_factor",
     "load_calibrator",
+    "load_data",
+    "load_recipe",
     "losses",
     "metrics",
     "mmce",
+    "models",
     "open_predictions",
+    "open_run",
+    "own_data",
     "plots",
     "predict",
     "predictions",
+    "recipe_names",
+    "recipes",
     "smoothed_cross_entropy",
+    "train",
+    "training",
 ]
 
 

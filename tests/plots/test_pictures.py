@@ -57,7 +57,9 @@ def test_smooth_curve_lies_where_the_truth_is():
     np.testing.assert_allclose(curve.accuracy[inside], curve.confidence[inside], atol=0.04)
     assert np.isnan(curve.accuracy[0])
     wide = plots.smooth_reliability(known())
-    assert wide.width == pytest.approx(min(smooth_ece(known()), 0.05))
+    assert wide.width == pytest.approx(0.4 * 600**-0.25)
+    many = known(n=50_000)
+    assert plots.smooth_reliability(many).width == pytest.approx(min(smooth_ece(many), 0.05))
 
 
 def test_smooth_curve_against_the_sum_it_stands_for():

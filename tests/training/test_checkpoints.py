@@ -1,12 +1,14 @@
 """Checkpoint files: whole, checked, few; and what a full disk leaves."""
 
-import errno
+import os
 import resource
+import signal
 
 import pytest
 import torch
 from tiny_runs import prediction_bytes, run, start
 
+from focalcal.training import Interrupted, Trainer
 from focalcal.training.checkpoints import Checkpoint, CheckpointFolder, read_checkpoint, write_checkpoint
 
 
@@ -75,45 +77,8 @@ def test_leftovers_are_removed(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == [".notes"]
 
 
-def run_on_a_small_disk(out, most_bytes):
-    """Files cannot grow beyond a limit, which the system reports as it reports a full disk."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
-    with pytest.raises(ValueError, match=r"\.safetensors cannot be written: File too large\.") as refused:
-        run(out, resume=True, optimizer="adam", epochs=3)
-    assert "\n" not in str(refused.value)
-
-
-def test_full_disk_leaves_the_last_good_checkpoint(tmp_path):
-    """Running outputs make a checkpoint within an epoch larger than one between epochs: there the limit strikes."""
-    assert errno.EFBIG
-    run(tmp_path / "whole", optimizer="adam", epochs=3)
-    from tiny_runs import Net, data, train
-    from tiny_runs import recipe as small_recipe
-
-    from focalcal.training import Interrupted  # noqa: F401 - what the run below may not raise
-
-    first = start(_one_epoch, tmp_path / "a")
-    first.join(60)
-    assert first.exitcode == 0
-    before = {file.name: file.read_bytes() for file in (tmp_path / "a/checkpoints").iterdir()}
-    assert len(before) == 1
-    child = start(run_on_a_small_disk, tmp_path / "a", 9_000)
-    child.join(60)
-    assert child.exitcode == 0
-    assert {file.name: file.read_bytes() for file in (tmp_path / "a/checkpoints").iterdir()} == before
-    recipe = small_recipe(optimizer="adam", epochs=3)
-    train(recipe, out=tmp_path / "a", model=Net(), data=data(), resume=True, progress=False)
-    assert prediction_bytes(tmp_path / "a") == prediction_bytes(tmp_path / "whole")
-
-
-def _one_epoch(out):
-    """Stops after the first epoch, as if asked to."""
-    import os
-    import signal
-
-    from focalcal.training import Interrupted
-    from focalcal.training.trainer import Trainer
-
+def stops_after_an_epoch(out):
+    """A SIGTERM of its own, when the first epoch is done."""
     finish = Trainer._finish_epoch
 
     def finish_and_ask(trainer):
@@ -123,3 +88,26 @@ def _one_epoch(out):
     Trainer._finish_epoch = finish_and_ask
     with pytest.raises(Interrupted, match="at the end of epoch 1; the state is saved"):
         run(out, optimizer="adam", epochs=3)
+
+
+def stops_on_a_small_disk(out):
+    """Files cannot grow beyond a limit, which Python reports as it reports a full disk: an OSError of write."""
+    size = max(file.stat().st_size for file in (out / "checkpoints").iterdir())
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1, size - 1))
+    with pytest.raises(ValueError, match=r"epoch-00002.*\.safetensors cannot be written: File too large\.") as refused:
+        run(out, resume=True, optimizer="adam", epochs=3)
+    assert "\n" not in str(refused.value)
+
+
+def test_full_disk_leaves_the_last_good_checkpoint(tmp_path):
+    run(tmp_path / "whole", optimizer="adam", epochs=3)
+    children = [start(stops_after_an_epoch, tmp_path / "a")]
+    children[0].join(120)
+    before = {file.name: file.read_bytes() for file in (tmp_path / "a/checkpoints").iterdir()}
+    children.append(start(stops_on_a_small_disk, tmp_path / "a"))
+    children[1].join(120)
+    assert [child.exitcode for child in children] == [0, 0]
+    assert len(before) == 1
+    assert {file.name: file.read_bytes() for file in (tmp_path / "a/checkpoints").iterdir()} == before
+    run(tmp_path / "a", optimizer="adam", epochs=3, resume=True)
+    assert prediction_bytes(tmp_path / "a") == prediction_bytes(tmp_path / "whole")

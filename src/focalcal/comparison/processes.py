@@ -30,6 +30,7 @@ def train_all(runs: Sequence[PlannedRun], *, jobs: int, watcher: Watcher) -> lis
     active: dict[BaseProcess, PlannedRun] = {}
     failed: list[tuple[PlannedRun, str]] = []
     watcher.start(runs)
+    before = signal.signal(signal.SIGTERM, _raise_interrupt)
     try:
         while waiting or active:
             while waiting and len(active) < jobs:
@@ -52,8 +53,14 @@ def train_all(runs: Sequence[PlannedRun], *, jobs: int, watcher: Watcher) -> lis
         _stop(active)
         raise
     finally:
+        signal.signal(signal.SIGTERM, before)
         watcher.close()
     return failed
+
+
+def _raise_interrupt(number: int, frame: object) -> None:
+    """SIGTERM means here what Ctrl-C means."""
+    raise KeyboardInterrupt
 
 
 def _started(run: PlannedRun) -> BaseProcess:
@@ -75,6 +82,8 @@ def _train(run: PlannedRun, command: list[str]) -> None:
     """What a process does."""
     from focalcal.training import Diverged, Interrupted, train
 
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)  # Ctrl-C goes to the comparison alone, which asks its runs to stop: once, not twice
     sys.argv = command
     run.path.mkdir(parents=True, exist_ok=True)
     with open(run.path / "train.log", "a", encoding="utf-8", buffering=1) as log:

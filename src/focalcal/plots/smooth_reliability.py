@@ -18,7 +18,7 @@ Array = npt.NDArray[np.float64]
 _CELLS = 200
 _NARROWEST, _WIDEST = 0.02, 0.05
 # The curve ends with the samples, and is left open where fewer than this, weighted by the Gaussian, speak for it.
-_FEWEST = 3.0
+_FEWEST = 5.0
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ def smooth_reliability(preds: Predictions, width: float | None = None, points: i
 
     Args:
         preds: N predictions of K classes.
-        width: the Gaussian's σ; None for the smooth calibration error, kept between 0.02 and 0.05.
+        width: the Gaussian's σ; None for the smooth calibration error, kept between 0.02 and 0.05 (or at
+            0.4 / N^¼, where that is more: few samples need a wider one).
         points: how many confidences from 0 to 1 the curve has.
 
     Examples:
@@ -48,16 +49,22 @@ def smooth_reliability(preds: Predictions, width: float | None = None, points: i
         0.6
     """
     stats = sample_statistics(preds)
-    if width is None:
-        width = usual_width(smooth_ece_from_statistics(stats).value)
-    cells = equal_width_sums(stats.confidence, stats.correct, _CELLS, stats.weight)
     samples = len(stats) if stats.weight is None else int((stats.weight > 0).sum())
+    if width is None:
+        width = usual_width(smooth_ece_from_statistics(stats).value, samples)
+    cells = equal_width_sums(stats.confidence, stats.correct, _CELLS, stats.weight)
     return smooth_of_sums(cells, samples, width, points)
 
 
-def usual_width(smooth_ece: float) -> float:
-    """The σ for a model with this smooth calibration error."""
-    return float(np.clip(smooth_ece, _NARROWEST, _WIDEST))
+def usual_width(smooth_ece: float, samples: int) -> float:
+    """The σ for a model with this smooth calibration error on so many samples.
+
+    Examples:
+        >>> usual_width(0.03, samples=100_000), usual_width(0.03, samples=256)
+        (0.03, 0.1)
+    """
+    low = max(_NARROWEST, 0.4 * samples**-0.25)
+    return float(np.clip(smooth_ece, low, max(_WIDEST, low)))
 
 
 def smooth_of_sums(cells: BinSums, samples: int, width: float, points: int = 101) -> SmoothReliability:

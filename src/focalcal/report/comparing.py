@@ -61,7 +61,9 @@ def _cell(evaluation: Evaluation | None, metric: str, best: float) -> Cell:
     if evaluation is None:
         return Cell("–", "", False)
     value, write = evaluation.values[metric], partial(written, metric)
-    return Cell(write(value), written_interval(evaluation.intervals.get(metric), write), value == best)
+    # The table has many columns: a percent sign above is enough.
+    interval = written_interval(evaluation.intervals.get(metric), write).replace("%", "").replace(" – ", "–")
+    return Cell(write(value), interval, value == best)
 
 
 def pairs(models: Sequence[Examined], request: Request) -> tuple[list[dict[str, Any]], str]:
@@ -120,7 +122,7 @@ def _for_people(difference: Difference, when: str) -> dict[str, Any]:
         "names": difference.names,
         "difference": written_change(metric, difference.difference),
         "interval": written_interval(difference.interval, partial(written_change, metric)),
-        "p": f"{difference.adjusted_p_value:.3g}",
+        "p": "< 0.001" if difference.adjusted_p_value < 0.001 else f"{difference.adjusted_p_value:.3f}",
         "shown": difference.is_shown,
         "lower": lower,
         "numbers": difference.to_dict(),

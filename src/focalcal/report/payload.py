@@ -36,7 +36,7 @@ def model_payload(model: Examined, request: Request, models: int) -> dict[str, A
     """Everything that is drawn of one model, one of so many."""
     scaling = model.scaling
     temperatures = [stop.temperature for stop in model.stops]
-    width = usual_width(model.before.values["smooth_ece"])
+    width = usual_width(model.before.values["smooth_ece"], model.before.n)
     return {
         "name": model.name,
         "samples": model.before.n,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from scipy.special import ndtri
 
 from focalcal.report.examination import Examined
 from focalcal.report.readings import written
@@ -52,7 +52,8 @@ def _repair(model: Examined) -> str:
     temperature = f"A temperature of T = {scaling.temperature:.3g}"
     how = f"({fitted_on(scaling)})"
     if not shows_miscalibration(model.before):
-        return f"{temperature} {how} would change little: {move}."
+        worse = shows_miscalibration(after) and now > was
+        return f"{temperature} {how} {'would make it worse' if worse else 'is not needed'}: {move}."
     done = "repairs most of it" if now < _MOST * was else "repairs some of it" if now < _SOME * was else "is no repair"
     left = "more than a perfect model would show at this sample size"
     if not shows_miscalibration(after):
@@ -89,15 +90,15 @@ def _about_repair(model: Examined) -> list[str]:
 
 
 def _about_classes(model: Examined) -> list[str]:
-    """The class whose confidence is farthest off, of those with enough samples to tell."""
-    gaps, counts = model.classes.gap, model.classes.count
-    told = [i for i in range(len(gaps)) if float(counts[i]) >= 30 and not math.isnan(float(gaps[i]))]
-    if len(told) < 3:
+    """The class whose confidence is farthest off, where chance does not explain it and the whole is far less off."""
+    classes, overall = model.classes, model.before.values["signed_gap"]
+    spread = (classes.confidence * (1 - classes.confidence) / classes.count).sqrt()
+    # As many tests as classes: the level is shared by all of them.
+    needed = float(ndtri(1 - 0.05 / (2 * len(spread))))
+    told = (classes.gap.abs() > needed * spread) & (classes.gap.abs() > max(0.05, 2 * abs(overall)))
+    if not bool(told.any()):
         return []
-    worst = max(told, key=lambda i: abs(float(gaps[i])))
-    gap, overall = float(gaps[worst]), model.before.values["signed_gap"]
-    if abs(gap) < 0.05 or abs(gap) < 2 * abs(overall):
-        return []
-    name = model.class_names[worst]
+    worst = int(classes.gap.abs().where(told, -1).argmax())
+    gap, name = float(classes.gap[worst]), model.class_names[worst]
     way = "over" if gap > 0 else "under"
     return [f"Look at class {name!r}: {way}-confident by {abs(100 * gap):.0f} points, far more than the whole."]

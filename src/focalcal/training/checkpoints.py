@@ -92,12 +92,22 @@ class CheckpointFolder:
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write one file, atomically."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
-    # One storage is stored once; views of one another (tied weights) are stored as copies.
-    tensors = {name: tensor.clone() if tensor._is_view() else tensor for name, tensor in tensors.items()}
+    tensors = _apart(tensors)
     values = json.dumps(checkpoint.values, sort_keys=True)
     content = save(tensors, {"values": values, "digest": _digest(tensors, values)})
     with atomic_writer(path) as file:
         file.write(content)
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copies of what shares its memory with another, as tied weights do: the format stores each tensor by itself."""
+    apart: dict[str, Tensor] = {}
+    taken: set[int] = set()
+    for name, tensor in tensors.items():
+        storage = tensor.untyped_storage().data_ptr()
+        apart[name] = tensor.clone() if tensor._is_view() or storage in taken else tensor
+        taken.add(storage)
+    return apart
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

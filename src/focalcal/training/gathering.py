@@ -9,16 +9,16 @@ def gather_rows(fabric: Fabric, rows: Tensor) -> list[Tensor]:
     """The rows (n_r, …) of every process r, in the order of the processes, on every process and on the CPU."""
     if fabric.world_size == 1:
         return [rows.cpu()]
-    counts = _all_gather(fabric, torch.tensor([len(rows)], device=fabric.device)).flatten().tolist()
+    counts = [int(count) for count in _all_gather(fabric, torch.tensor([len(rows)], device=fabric.device))]
     padded = rows.new_zeros((max(counts), *rows.shape[1:]), device=fabric.device)
     padded[: len(rows)] = rows
-    received = _all_gather(fabric, padded).reshape(fabric.world_size, max(counts), *rows.shape[1:])
-    return [part[:count].cpu() for part, count in zip(received, counts, strict=True)]
+    return [part[:count].cpu() for part, count in zip(_all_gather(fabric, padded), counts, strict=True)]
 
 
-def _all_gather(fabric: Fabric, tensor: Tensor) -> Tensor:
-    gathered = fabric.all_gather(tensor)
-    assert isinstance(gathered, Tensor)
+def _all_gather(fabric: Fabric, tensor: Tensor) -> list[Tensor]:
+    """Of one shape on all processes. Fabric's own would carry gradients, which nobody needs here."""
+    gathered = [torch.empty_like(tensor) for _ in range(fabric.world_size)]
+    torch.distributed.all_gather(gathered, tensor)
     return gathered
 
 

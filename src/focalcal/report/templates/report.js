@@ -322,7 +322,8 @@
 
   function drawBars() {
     if (!byId("bars")) return;
-    const labels = data.models.map((each) => plain(shortened(each.name, narrow.matches ? 12 : 28)));
+    const slanted = data.models.length > 5 || narrow.matches;
+    const labels = data.models.map((each) => plain(shortened(each.name, slanted ? 20 : 28)));
     const bar = (when, name, color) => {
       const chosen = data.models.map((each) => each[when]);
       const value = (each) => (each === null ? null : each.values.ece);
@@ -333,7 +334,7 @@
         hovertemplate: "%{y:.2%}<extra></extra>",
       };
     };
-    draw("bars", [bar("before", "as it is", colour("wrong")), bar("after", "scaled", colour("accent"))], axis("", { tickvals: labels.map((_, i) => i), ticktext: labels }), axis("ECE", { tickformat: ".1%", rangemode: "tozero" }), { barmode: "group", bargap: 0.35 });
+    draw("bars", [bar("before", "as it is", colour("wrong")), bar("after", "scaled", colour("accent"))], axis("", { tickvals: labels.map((_, i) => i), ticktext: labels, tickangle: slanted ? -35 : 0 }), axis("ECE", { tickformat: ".1%", rangemode: "tozero" }), { barmode: "group", bargap: 0.35 });
   }
 
   function filterPairs() {

@@ -1,0 +1,35 @@
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from focalcal.comparison.rows import COLUMNS, Row, read_rows, write_rows
+
+_number = st.floats(-1e3, 1e3).map(lambda value: float(f"{value:.6g}"))
+_maybe = st.none() | _number
+_text = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=12)
+_rows = st.builds(
+    Row,
+    _text,
+    _text,
+    _text,
+    st.integers(0, 9),
+    st.sampled_from(["best", "last"]),
+    _text,
+    st.sampled_from(["pre", "post", ""]),
+    _number,
+    _maybe,
+    _maybe,
+    _maybe,
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(_rows, max_size=5))
+def test_rows_come_back_as_they_were_written(tmp_path_factory, rows):
+    file = tmp_path_factory.mktemp("rows") / "table.csv"
+    write_rows(file, rows)
+    assert read_rows(file) == rows
+
+
+def test_columns_are_those_of_the_design():
+    expected = "dataset,model,method,seed,selection,metric,temperature_scaling,value,low,high,temperature"
+    assert ",".join(COLUMNS) == expected

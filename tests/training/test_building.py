@@ -1,0 +1,69 @@
+"""From a recipe to its parts, and what is refused before anything begins."""
+
+import pytest
+import torch
+from tiny_runs import Net, recipe
+from torch import nn
+
+from focalcal.gamma import EpochGamma
+from focalcal.losses import FocalLoss
+from focalcal.training.building import build_criterion, build_data, build_fabric, build_network, build_optimizers
+
+
+def test_embedding_has_its_own_optimizer():
+    network = nn.Module()
+    network.embedding, network.classifier = nn.Embedding(5, 3), nn.Linear(3, 2)
+    two = build_optimizers(recipe(embedding_optimizer={"name": "adagrad", "lr": 0.3}), network)
+    assert [type(one) for one in two] == [torch.optim.SGD, torch.optim.Adagrad]
+    assert [sum(len(group["params"]) for group in one.param_groups) for one in two] == [2, 1]
+    network.embedding.weight.requires_grad_(False)
+    assert len(build_optimizers(recipe(embedding_optimizer={"name": "adagrad"}), network)) == 1
+
+
+def test_frozen_network_is_refused():
+    with pytest.raises(ValueError, match="no weights that can be trained"):
+        build_optimizers(recipe(), Net().requires_grad_(False))
+
+
+def test_criterion():
+    assert build_criterion(recipe(loss="fl-3", reduction="per_sample")).reduction == "sum"
+    scheduled = build_criterion(recipe(loss="fl-3", gamma_schedule={0: 5, 1: 2}))
+    assert isinstance(scheduled, FocalLoss)
+    assert isinstance(scheduled.gamma, EpochGamma)
+    with pytest.raises(ValueError, match="gamma_schedule belongs to a focal loss, and brier is none"):
+        build_criterion(recipe(loss="brier", gamma_schedule={0: 5}))
+    with pytest.raises(ValueError, match="focal-lose"):
+        build_criterion(recipe(loss="focal-lose"))
+
+
+def test_own_parts_must_be_passed():
+    with pytest.raises(ValueError, match="pass it as focalcal.train"):
+        build_data(recipe())
+    with pytest.raises(ValueError, match="pass it as focalcal.train"):
+        build_network(recipe(), None)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="There is a GPU.")
+@pytest.mark.parametrize(
+    ("hardware", "said"),
+    [
+        ({"strategy": "fsdp"}, "FSDP shards a network over GPUs, and there is none here"),
+        ({"strategy": "fsdp", "accelerator": "cpu", "devices": 2}, "use hardware.strategy=ddp"),
+        ({"precision": "16-mixed", "accelerator": "cpu"}, "16-mixed is for GPUs, and this is a CPU; use bf16-mixed"),
+        ({"accelerator": "cuda"}, "There is no CUDA device here"),
+        ({"accelerator": "mps"}, "There is no MPS device here"),
+    ],
+)
+def test_hardware_that_is_not_there(hardware, said):
+    with pytest.raises(ValueError, match=said) as refused:
+        build_fabric(recipe(hardware=hardware).hardware, [])
+    assert "\n" not in str(refused.value)
+
+
+def test_places_under_torchrun(monkeypatch):
+    from focalcal.training.building import _places
+
+    assert _places(recipe(hardware={"devices": 2, "nodes": 3}).hardware) == (2, 3)
+    for name, value in {"TORCHELASTIC_RUN_ID": "a", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}.items():
+        monkeypatch.setenv(name, value)
+    assert _places(recipe().hardware) == (4, 2)
