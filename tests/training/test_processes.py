@@ -61,7 +61,7 @@ def test_training_is_that_of_one_process(one_and_two, name):
 def test_reductions_differ(one_and_two):
     """Otherwise the test above would say nothing about them."""
     losses = [timeless(one_and_two / "one" / f"ignored-{kind}")[0]["train"]["loss"] for kind in ("mean", "sum")]
-    assert losses[1] > 5 * losses[0]
+    assert losses[1] > 2 * losses[0]
     mean, per_sample = (weights(one_and_two / "one" / f"ignored-{kind}") for kind in ("mean", "per_sample"))
     assert not torch.allclose(mean["classifier.weight"], per_sample["classifier.weight"], atol=1e-3)
 

@@ -77,9 +77,9 @@ def test_running_figures_are_those_of_the_outputs(recorded, epoch):
     expected, written = evaluate(preds, bootstrap=0).values, finished.history[epoch]["train"]
     for name in ("error", "nll", "ece", "ada_ece"):
         assert written[name] == pytest.approx(expected[name], rel=1e-6)
-    right = preds.probs.argmax(1) == preds.labels
-    nll = -preds.log_probs.gather(1, preds.labels[:, None])[:, 0]
-    entropy = -(preds.probs * preds.log_probs).sum(1)
+    right = preds.probs().argmax(1) == preds.labels
+    nll = -preds.log_probs().gather(1, preds.labels[:, None])[:, 0]
+    entropy = -(preds.probs() * preds.log_probs()).sum(1)
     assert written["nll_right"] == pytest.approx(float(nll[right].mean()), rel=1e-5)
     assert written["nll_wrong"] == pytest.approx(float(nll[~right].mean()), rel=1e-5)
     assert written["entropy_right"] == pytest.approx(float(entropy[right].mean()), rel=1e-5)

@@ -13,6 +13,7 @@ from focalcal.cli.doctor import doctor
 from focalcal.cli.evaluate import evaluate
 from focalcal.cli.failures import run
 from focalcal.cli.help_text import help_text
+from focalcal.cli.paper import paper_app
 from focalcal.cli.recipes import recipes_app
 from focalcal.cli.train import train
 
@@ -28,6 +29,7 @@ for command in (demo, train, compare, evaluate, calibrate, doctor):
     app.command(help=help_text(command))(command)
 app.add_typer(recipes_app, name="recipes")
 app.add_typer(data_app, name="data")
+app.add_typer(paper_app, name="paper")
 
 
 def _print_version(wanted: bool) -> None:

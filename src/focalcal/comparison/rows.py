@@ -88,23 +88,33 @@ def _written(value: object) -> object:
 
 def read_rows(path: Path) -> list[Row]:
     """Read what `write_rows` wrote."""
-    with open(path, encoding="utf-8", newline="") as file:
-        return [_read(row) for row in csv.DictReader(file)]
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            table = csv.DictReader(file)
+            missing = [name for name in COLUMNS if name not in (table.fieldnames or ())]
+            if missing:
+                raise ValueError(f"{path} is no table of a comparison: it has no column {missing[0]}.")
+            return [_read(path, number, row) for number, row in enumerate(table, 2)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path} cannot be read: {error}.") from error
 
 
-def _read(row: dict[str, str]) -> Row:
+def _read(path: Path, number: int, row: dict[str, str]) -> Row:
     selection: Selection = "last" if row["selection"] == "last" else "best"
-    numbers = [float(row[name]) if row[name] else None for name in ("low", "high", "temperature")]
-    low, high, temperature = numbers
+    try:
+        low, high, temperature = (float(row[name]) if row[name] else None for name in ("low", "high", "temperature"))
+        seed, value = int(row["seed"]), float(row["value"])
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}, line {number}, holds something that is no number ({error}).") from error
     return Row(
         dataset=row["dataset"],
         model=row["model"],
         method=row["method"],
-        seed=int(row["seed"]),
+        seed=seed,
         selection=selection,
         metric=row["metric"],
         temperature_scaling=row["temperature_scaling"],
-        value=float(row["value"]),
+        value=value,
         low=low,
         high=high,
         temperature=temperature,

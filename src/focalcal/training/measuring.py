@@ -16,6 +16,7 @@ from focalcal.predictions import Predictions
 from focalcal.predictions.masking import answers
 
 _BINS = 15
+_IGNORED = -100
 
 
 def summary(stats: SampleStatistics) -> dict[str, float | None]:
@@ -119,6 +120,8 @@ class RunningOutputs:
     def _take(self) -> SampleStatistics:
         logits, targets = torch.cat(self._logits), torch.cat(self._targets)
         self._logits, self._targets, self._values = [], [], 0
+        if targets.ndim == 1 and not bool((targets != _IGNORED).any()):
+            return _no_statistics()
         return sample_statistics(Predictions.from_logits(logits, targets))
 
     def tensors(self) -> dict[str, Tensor]:
@@ -140,6 +143,12 @@ class RunningOutputs:
 
 
 _COLUMNS = ("confidence", "correct", "prediction", "label", "nll", "brier", "entropy", "rank")
+
+
+def _no_statistics() -> SampleStatistics:
+    """Of no sample: a part of a batch may have no target at all."""
+    one = sample_statistics(Predictions.from_logits(torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64)))
+    return SampleStatistics(weight=None, **{name: getattr(one, name)[:0] for name in _COLUMNS})
 
 
 def _columns(stats: SampleStatistics) -> tuple[Tensor, ...]:

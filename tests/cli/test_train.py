@@ -1,0 +1,147 @@
+"""``focalcal train``: the installed command, its signals, its processes and its sentences."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_runs import last_state, prediction_bytes, timeless, weights
+
+RECIPE = ["digits/mlp", "data.train_size=100", "epochs=8", "model.dropout=0.2", "loss=flsd-53", "model.hidden=[32]"]
+PLAIN = ["digits/mlp", "data.train_size=110", "epochs=2", "model.hidden=[16]", "batch_size=40"]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "focalcal", "train", *map(str, arguments)]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    ran = subprocess.run(command(*RECIPE, "--out", out), capture_output=True, env=ENVIRONMENT, timeout=240, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return out, ran
+
+
+def test_what_is_written_where(whole):
+    out, ran = whole
+    assert ran.stdout.startswith(f"{out}, test set, epoch 8: error ")
+    assert "Next: focalcal evaluate" in ran.stdout
+    lines = ran.stderr.splitlines()
+    assert len(lines) == 8
+    assert re.fullmatch(
+        r"digits/mlp: epoch 3/8  loss [\d.]+, validation error [\d.]+%, NLL [\d.]+, ECE [\d.]+%  \d+:\d\d left", lines[2]
+    )
+
+
+def interrupt(out, number, *more):
+    """Ask a run to stop when it has done an epoch, and return what it said."""
+    slow = [*RECIPE, "checkpoint.every_steps=1"]  # writing so often gives the signal time to come before the end
+    running = subprocess.Popen(
+        command(*slow, *more, "--out", out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT, text=True
+    )
+    end = time.monotonic() + 120
+    while not (out / "history.jsonl").exists() and running.poll() is None and time.monotonic() < end:
+        time.sleep(0.002)
+    running.send_signal(number)
+    said = running.communicate(timeout=120)
+    return running.returncode, *said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals.")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"])
+def test_interrupted_run_goes_on(whole, tmp_path, number, code):
+    out = tmp_path / "a"
+    returned, written, said = interrupt(out, number, "--quiet")
+    assert (returned, written) == (code, "")
+    assert re.fullmatch(
+        r"focalcal: Interrupted at (epoch \d, step \d+|the end of epoch \d); the state is saved, "
+        r"and --resume \(resume=True\) goes on from it\.\n",
+        said,
+    )
+    assert not (out / "evaluation.json").exists()
+    resumed = subprocess.run(
+        command("--resume", "--out", out), capture_output=True, env=ENVIRONMENT, timeout=240, text=True
+    )
+    assert resumed.returncode == 0, resumed.stderr
+    assert len(resumed.stderr.splitlines()) < 8  # what was done is not done again
+    assert prediction_bytes(out) == prediction_bytes(whole[0])
+    assert timeless(out) == timeless(whole[0])
+
+
+@pytest.fixture(scope="module")
+def one_process(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "one"
+    from focalcal.recipes import load_recipe
+    from focalcal.training import train
+
+    train(load_recipe(PLAIN[0], PLAIN[1:]), out=out, progress=False)
+    return out
+
+
+TWO = {
+    "devices": [sys.executable, "-m", "focalcal", "train", "hardware.devices=2"],
+    "torchrun": [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
+    + ["-m", "focalcal", "train"],
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows launches processes otherwise.")
+@pytest.mark.parametrize("way", TWO)
+def test_two_processes(one_process, tmp_path, way):
+    start, _, change = " ".join(TWO[way]).partition(" hardware")
+    more = [f"hardware{change}"] if change else []
+    ran = subprocess.run(
+        [*start.split(), *PLAIN, *more, "--out", tmp_path / "two", "--quiet"],
+        capture_output=True,
+        env=ENVIRONMENT,
+        timeout=240,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count("test set, epoch 2") == 1
+    assert last_state(tmp_path / "two").values["processes"] == 2
+    for name, tensor in weights(one_process).items():
+        torch.testing.assert_close(weights(tmp_path / "two")[name], tensor, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals.")
+def test_sigterm_to_the_first_of_two_processes(tmp_path):
+    code, written, said = interrupt(tmp_path / "a", signal.SIGTERM, "hardware.devices=2", "epochs=60", "--quiet")
+    assert (code, written) == (143, "")
+    assert said.count("focalcal: Interrupted at") == 1
+    assert "Traceback" not in said
+    assert last_state(tmp_path / "a").values["processes"] == 2
+
+
+def test_diverged(focalcal, tmp_path):
+    ran = focalcal("train", *PLAIN, "optimizer.lr=1e30", "--out", tmp_path / "a", "--quiet")
+    assert (ran.code, ran.out) == (1, "")
+    assert re.fullmatch(r"focalcal: The (loss|network's output) .*not (a )?finite.*optimizer\.lr.*untouched\.\n", ran.err)
+    assert not (tmp_path / "a/evaluation.json").exists()
+
+
+def test_json_and_resume_of_a_finished_run(focalcal, one_process):
+    ran = focalcal("train", "--resume", "--out", one_process, "--json")
+    assert ran.code == 0
+    assert json.loads(ran.out)["splits"]["test"]["before"]["nll"] > 0
+    assert ran.err == "digits/mlp: This run is finished; there is nothing left to do.\n"
+
+
+def test_refusals(refused, one_process, tmp_path):
+    assert "--out is missing" in refused("train", "digits/mlp")
+    assert "A recipe is missing" in refused("train", "--out", tmp_path / "a")
+    assert "holds no run to go on with" in refused("train", "--resume", "--out", tmp_path / "a")
+    assert "holds a run already" in refused("train", *PLAIN, "--out", one_process)
+    assert "another loss" in refused("train", "loss=fl-3", "--resume", "--out", one_process)
+    assert "did you mean digits/mlp?" in refused("train", "digits/mpl", "--out", tmp_path / "a")
+    assert "is none here" in refused("train", "digits/mlp", "hardware.strategy=fsdp", "--out", tmp_path / "a")
+    assert "focal-lose" in refused("train", "digits/mlp", "loss=focal-lose", "--out", tmp_path / "a")
+    assert not Path(tmp_path / "a").exists()

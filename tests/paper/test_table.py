@@ -1,0 +1,45 @@
+import pytest
+
+from focalcal.comparison.rows import Row, write_rows
+from focalcal.paper import paper_tables
+
+
+def _rows(selection="best"):
+    rows = []
+    for seed, value in enumerate((7.0, 8.0)):
+        head = ("SST Binary", "Tree-LSTM", "cross-entropy", seed, selection)
+        rows.append(Row(*head, "error", "", 13.0 + seed, 12.0, 15.0))
+        rows.append(Row(*head, "ece", "pre", value, value - 1, value + 1))
+        rows.append(Row(*head, "ece", "post", 2.0, None, None, 1.5 + seed))
+    return rows
+
+
+def test_ours_stand_beside_the_papers():
+    error, ece = paper_tables([*_rows("best"), *_rows("last")])
+    assert error.columns == ("paper", "ours, best epoch", "ours, last epoch")
+    assert error.lines[0].cells[:2] == ("12.85", "13.50 ± 0.71 [12.0, 15.0]")
+    assert ece.lines[0].cells[0] == "7.37 → 2.62 (1.8)"
+    assert ece.lines[0].cells[1] == "7.50 ± 0.71 [6.5, 8.5] → 2.00 ± 0.00 (2)"
+    assert "| cross-entropy | 7.37 → 2.62 (1.8) |" in ece.markdown()
+
+
+def test_two_data_sets_are_refused():
+    other = Row("Digits", "MLP", "fl-3", 0, "best", "error", "", 1.0)
+    with pytest.raises(ValueError, match="one data set and one network, not of 2"):
+        paper_tables([*_rows(), other])
+    with pytest.raises(ValueError, match="not of 0"):
+        paper_tables([])
+
+
+def test_the_command_prints_it(focalcal_command, tmp_path):
+    file = tmp_path / "table.csv"
+    write_rows(file, _rows())
+    code, out, _ = focalcal_command("paper", "table", file, "--metrics", "ece")
+    assert code == 0
+    assert "7.37 → 2.62 (1.8)" in out
+    assert "12.85" not in out
+    code, _, err = focalcal_command("paper", "table", file, "--metrics", "bleu")
+    assert (code, "There is no table of bleu" in err) == (2, True)
+    file.write_text("a,b\n1,2\n")
+    code, _, err = focalcal_command("paper", "table", file)
+    assert (code, "it has no column dataset" in err) == (2, True)
