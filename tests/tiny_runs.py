@@ -42,7 +42,9 @@ def noise(inputs, source):
 
 def data(train=100, val=61, test=45, transform=None):
     splits = {"train": train, "val": val, "test": test}
-    return own_data(**{name: vectors(size, seed) for seed, (name, size) in enumerate(splits.items())}, transform=transform)
+    return own_data(
+        **{name: vectors(size, seed) for seed, (name, size) in enumerate(splits.items())}, transform=transform
+    )
 
 
 class Net(nn.Module):
@@ -105,7 +107,9 @@ def weights(out):
 def timeless(out):
     """The history without what differs from run to run."""
     epochs = [json.loads(line) for line in (Path(out) / "history.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in epoch.items() if key not in ("seconds", "samples_per_second")} for epoch in epochs]
+    return [
+        {key: value for key, value in epoch.items() if key not in ("seconds", "samples_per_second")} for epoch in epochs
+    ]
 
 
 def prediction_bytes(out):

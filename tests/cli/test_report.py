@@ -57,9 +57,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_report_of_a_file(command, folder):
-    ran = command(
-        "report", "test.npz", "--val", "val.npz", "--out", "r.html", "--bootstrap", 50, "--title", "A <title>"
-    )
+    ran = command("report", "test.npz", "--val", "val.npz", "--out", "r.html", "--bootstrap", 50, "--title", "A <b>")
     assert (ran.code, ran.out) == (0, "")
     assert ran.err == "focalcal: Wrote r.html.\n"
     text = (folder / "r.html").read_text(encoding="utf-8")

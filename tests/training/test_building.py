@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from tiny_runs import Net, recipe
 from torch import nn
 
 from focalcal.gamma import EpochGamma
 from focalcal.losses import FocalLoss
 from focalcal.training.building import build_criterion, build_data, build_fabric, build_network, build_optimizers
+from tiny_runs import Net, recipe
 
 
 def test_embedding_has_its_own_optimizer():
@@ -37,9 +37,9 @@ def test_criterion():
 
 
 def test_own_parts_must_be_passed():
-    with pytest.raises(ValueError, match="pass it as focalcal.train"):
+    with pytest.raises(ValueError, match=r"pass it as focalcal\.train"):
         build_data(recipe())
-    with pytest.raises(ValueError, match="pass it as focalcal.train"):
+    with pytest.raises(ValueError, match=r"pass it as focalcal\.train"):
         build_network(recipe(), None)
 
 

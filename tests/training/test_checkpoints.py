@@ -6,10 +6,10 @@ import signal
 
 import pytest
 import torch
-from tiny_runs import prediction_bytes, run, start
 
 from focalcal.training import Interrupted, Trainer
 from focalcal.training.checkpoints import Checkpoint, CheckpointFolder, read_checkpoint, write_checkpoint
+from tiny_runs import prediction_bytes, run, start
 
 
 def test_round_trip(tmp_path):

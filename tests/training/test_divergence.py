@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from tiny_runs import Net, data, run, vectors
 
 from focalcal.data import own_data
 from focalcal.training import Diverged
+from tiny_runs import Net, data, run, vectors
 
 
 class BreaksAt:

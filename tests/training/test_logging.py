@@ -4,6 +4,7 @@ import csv
 import importlib.util
 
 import pytest
+
 from tiny_runs import run
 
 
@@ -27,7 +28,9 @@ def test_tensorboard(tmp_path):
 def test_logger_that_is_not_installed(tmp_path, name):
     if importlib.util.find_spec("lightning") and importlib.util.find_spec(name):
         pytest.skip(f"{name} is installed.")
-    with pytest.raises(ValueError, match=f"logging.to={name} needs packages that are not installed: pip install ") as no:
+    with pytest.raises(
+        ValueError, match=f"logging.to={name} needs packages that are not installed: pip install "
+    ) as no:
         run(tmp_path / "a", logging={"to": [name]})
     assert "\n" not in str(no.value)
     assert not (tmp_path / "a").exists()

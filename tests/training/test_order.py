@@ -1,10 +1,12 @@
 """Batches: every sample once, another order each epoch, the same for the same seed."""
 
+from itertools import chain
+
 import pytest
 import torch
-from tiny_runs import data
 
 from focalcal.training.order import epoch_batches, evaluation_batches, share
+from tiny_runs import data
 
 
 class Lengths:
@@ -22,7 +24,7 @@ def orders(epoch=0, seed=0, **options):
 
 def test_every_sample_once():
     batches = orders()
-    assert sorted(sum(batches, [])) == list(range(100))
+    assert sorted(chain(*batches)) == list(range(100))
     assert [len(batch) for batch in batches] == [16] * 6 + [4]
 
 

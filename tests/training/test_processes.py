@@ -6,6 +6,11 @@ import time
 
 import pytest
 import torch
+
+from focalcal.losses import MMCELoss
+from focalcal.predictions import Predictions
+from focalcal.training import Interrupted
+from focalcal.training.checkpoints import CheckpointFolder
 from tiny_runs import (
     Net,
     data,
@@ -18,11 +23,6 @@ from tiny_runs import (
     timeless,
     weights,
 )
-
-from focalcal.losses import MMCELoss
-from focalcal.predictions import Predictions
-from focalcal.training import Interrupted
-from focalcal.training.checkpoints import CheckpointFolder
 
 
 def many_runs(out, names):
@@ -156,8 +156,7 @@ def long_run(out, resume, epochs):
     try:
         run(out, epochs=epochs, batch_size=14, resume=resume, network=Net(dropout=0.2))
     except Interrupted as stopped:
-        assert stopped.signal == signal.SIGTERM
-        os._exit(7)
+        os._exit(stopped.signal)
 
 
 def test_sigterm_to_one_process_stops_both(tmp_path):
@@ -171,7 +170,7 @@ def test_sigterm_to_one_process_stops_both(tmp_path):
         os.kill(children[stopped].pid, signal.SIGTERM)
         for child in children:
             child.join(60)
-        assert [child.exitcode for child in children] == [7, 7]
+        assert [child.exitcode for child in children] == [signal.SIGTERM] * 2
     in_processes(2, long_run, tmp_path / "a", True, 12)
     in_processes(2, long_run, tmp_path / "b", False, 12)
     assert prediction_bytes(tmp_path / "a") == prediction_bytes(tmp_path / "b")

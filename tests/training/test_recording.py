@@ -5,7 +5,6 @@ import math
 
 import pytest
 import torch
-from tiny_runs import CLASSES, Net, data, run
 from torch import nn
 
 from focalcal.losses import build_loss
@@ -14,6 +13,7 @@ from focalcal.metrics.statistics import sample_statistics
 from focalcal.predictions import Predictions
 from focalcal.training.measuring import FeatureNorms, RunningOutputs, gamma_shares, scaled_summary, summary, weight_norm
 from focalcal.training.order import epoch_batches
+from tiny_runs import CLASSES, Net, data, run
 
 MEASURED = {"error", "nll", "ece", "ada_ece", "nll_right", "nll_wrong", "entropy_right", "entropy_wrong"}
 
@@ -108,7 +108,7 @@ def test_last_epoch_is_that_of_the_predictions(recorded):
         features = network.layers(samples.evaluation["val"].inputs)
     again = scaled_summary(Predictions.from_logits(logits, samples.train.labels))
     assert last["train_eval"] == pytest.approx(again, rel=1e-4)
-    assert last["weight_norm"] == pytest.approx(float(network.classifier.weight.norm()), rel=1e-6)
+    assert last["weight_norm"] == pytest.approx(float(network.classifier.weight.detach().norm()), rel=1e-6)
     assert last["feature_norm"] == pytest.approx(float(features.norm(dim=1).mean()), rel=1e-5)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from tiny_runs import CLASSES, HARDWARE, Net, data, prediction_bytes, recipe, run, vectors
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -16,6 +15,7 @@ import focalcal
 from focalcal.data.samples import DataSet
 from focalcal.recipes import Recipe
 from focalcal.training import open_run, predictions_path, train
+from tiny_runs import CLASSES, HARDWARE, Net, data, prediction_bytes, recipe, run, vectors
 
 PAGE = Path(__file__).parents[2] / "docs" / "training.md"
 
@@ -111,7 +111,9 @@ def test_results_hold_no_path_and_no_date(from_tensors):
 
 def test_overrides_and_loss_by_name(tmp_path):
     changes = {"optimizer": "adam", "optimizer.lr": 0.01, "epochs": 1}
-    finished = train(recipe(), out=tmp_path / "a", overrides=changes, model=Net(), data=data(), loss="fl-3", progress=False)
+    finished = train(
+        recipe(), out=tmp_path / "a", overrides=changes, model=Net(), data=data(), loss="fl-3", progress=False
+    )
     assert (finished.recipe.optimizer.name, finished.recipe.optimizer.lr) == ("adam", 0.01)
     assert (finished.recipe.epochs, finished.recipe.loss) == (1, "fl-3")
 
@@ -142,7 +144,10 @@ class Wrong(nn.Module):
         ({"samples": [1, 2]}, "data must be a DataSet or splits by their names, got list"),
         ({"samples": {"train": vectors(20, 0), "val": (torch.zeros(3, 8), [0, 1])}}, "3 inputs but 2 labels"),
         ({"samples": {"train": (torch.zeros(2, 8), [0, -1]), "val": vectors(9, 0)}}, "label -1 is negative"),
-        ({"network": Wrong(lambda y: y[:, 0])}, r"must give logits of shape \(16, K\) for this batch, got shape \(16,\)"),
+        (
+            {"network": Wrong(lambda y: y[:, 0])},
+            r"must give logits of shape \(16, K\) for this batch, got shape \(16,\)",
+        ),
         ({"network": Wrong(lambda y: y[:5])}, r"got shape \(5, 4\)"),
         ({"network": Wrong(lambda y: (y, y))}, "got tuple"),
         ({"network": Net(outputs=3)}, "The network has 3 outputs, but there is a label 3 in the data"),
@@ -192,5 +197,5 @@ def test_folder_that_is_a_file(tmp_path):
 
 
 def test_recipe_for_own_parts_without_them(tmp_path):
-    with pytest.raises(ValueError, match="is for data of your own: pass it as focalcal.train"):
+    with pytest.raises(ValueError, match=r"is for data of your own: pass it as focalcal\.train"):
         train(Recipe(data="own", model="own", epochs=1), out=tmp_path / "a")

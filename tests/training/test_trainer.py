@@ -5,13 +5,13 @@ from functools import partial
 
 import pytest
 import torch
-from tiny_runs import HARDWARE, Net, data, prediction_bytes, run, timeless, weights
 from torch import nn
 
 from focalcal.data import own_data
 from focalcal.training.checkpoints import read_checkpoint
 from focalcal.training.order import epoch_batches
 from focalcal.training.schedule import learning_rate_factor
+from tiny_runs import HARDWARE, Net, data, prediction_bytes, run, timeless, weights
 
 
 def by_hand(optimizer, *, epochs=2, clip=None, factor=lambda epoch, progress: 1.0, after=lambda network: None):

@@ -94,7 +94,7 @@ def train(
         model: a network of your own in place of the recipe's: it maps a batch of inputs to logits (N, K).
         data: data of your own: a ``DataSet``, or the splits by name, ``{"train": (x, y), "val": (x, y), …}``, each a
             pair of tensors, a data set of (input, label) pairs, or an iterable of them.
-        loss: a loss of your own, called with logits and targets, that gives the mean over a batch (or its sum, where the
+        loss: a loss of your own, called with logits and targets, that gives the mean over a batch (its sum, where the
             recipe's reduction is another); or the name of one, in place of the recipe's.
         resume: go on from the last checkpoint in ``out``; bit for bit as if there had been no interruption.
         progress: show a bar (or lines, where stderr is no terminal).
