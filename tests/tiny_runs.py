@@ -18,7 +18,7 @@ from focalcal.training.checkpoints import CheckpointFolder
 
 # A server that has imported everything forks the children.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["pytest", "focalcal.training", "sklearn.datasets", "torch._dynamo"])
+PROCESSES.set_forkserver_preload(["pytest", "focalcal.training.run", "sklearn.datasets", "torch._dynamo"])
 CLASSES = 4
 HARDWARE = {"accelerator": "cpu", "threads": 1}
 

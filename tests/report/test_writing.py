@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from focalcal.metrics import ece, evaluate, ood_auroc
-from focalcal.metrics import evaluate as evaluate_module_function
 from focalcal.predictions import Predictions, open_predictions
 from focalcal.report import sources as sources_module
 from focalcal.report import write_report
 from focalcal.report.page import safe_json
 from focalcal.report.provenance import sha256
 from focalcal.report.sources import model_sources
+from oracles.real_files import real_predictions
 from report.conftest import HOSTILE, make_run, world
 
 
@@ -125,7 +125,7 @@ def test_a_large_file_is_read_in_blocks(tmp_path, monkeypatch):
     preds.save(tmp_path / "large.safetensors")
     whole = embedded(write_report(tmp_path / "large.safetensors", tmp_path / "a.html", bootstrap=50), "data")
     monkeypatch.setattr(sources_module, "READ_WHOLE_VALUES", 100)
-    monkeypatch.setattr(sys.modules[evaluate_module_function.__module__], "READ_WHOLE_VALUES", 100)
+    monkeypatch.setattr(sys.modules[evaluate.__module__], "READ_WHOLE_VALUES", 100)
     blocks = embedded(write_report(tmp_path / "large.safetensors", tmp_path / "b.html", bootstrap=50), "data")
     a, b = whole["models"][0], blocks["models"][0]
     for name in ("classes", "mistakes", "confusions"):
@@ -155,6 +155,16 @@ def test_unusual_predictions(tmp_path, labels):
         preds = Predictions.from_probs(probs, preds.labels)
     out = write_report(preds, tmp_path / "r.html", bootstrap=50)
     assert embedded(out, "data")["models"][0]["samples"] == (80 if labels == "weighted" else 120)
+
+
+def test_a_real_network(tmp_path):
+    out = write_report({"net": real_predictions("wideresnet-16-4-cifar-10")}, tmp_path / "r.html", bootstrap=50)
+    model = embedded(out, "numbers")["models"][0]
+    assert model["temperature"]["value"] == pytest.approx(2.05, abs=0.02)
+    assert (model["before"]["values"]["ece"], model["after"]["values"]["ece"]) == pytest.approx(
+        (0.0537, 0.006), abs=2e-3
+    )
+    assert "Over-confident by 5.4 points" in visible(out)
 
 
 def test_names_of_sources(tmp_path):

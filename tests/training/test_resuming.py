@@ -29,7 +29,7 @@ def noisy_run(out, resume, every_steps):
     torch.set_num_threads(1)
     torch.manual_seed(int.from_bytes(os.urandom(4), "big"))  # what a process begins with must not matter
     checkpoint = {"every_steps": every_steps}
-    network = Net(hidden=15_000, dropout=0.3)
+    network = Net(hidden=30_000, dropout=0.3)
     run(out, network=network, samples=data(transform=noise), resume=resume, checkpoint=checkpoint, **SETTINGS)
 
 

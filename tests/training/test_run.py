@@ -199,3 +199,22 @@ def test_folder_that_is_a_file(tmp_path):
 def test_recipe_for_own_parts_without_them(tmp_path):
     with pytest.raises(ValueError, match=r"is for data of your own: pass it as focalcal\.train"):
         train(Recipe(data="own", model="own", epochs=1), out=tmp_path / "a")
+
+
+def test_a_folder_has_one_writer_at_a_time(tmp_path):
+    from focalcal.training.run_directory import sole_owner
+
+    folder = tmp_path / "deep" / "run"
+    with sole_owner(folder):
+        (folder / "config.yaml").write_text("")
+        with pytest.raises(ValueError, match="is being trained by another process"), sole_owner(folder):
+            pass
+    with sole_owner(folder):  # free again
+        pass
+    assert (folder / "config.yaml").is_file()
+
+
+def test_a_run_that_does_not_begin_leaves_no_folder(tmp_path):
+    with pytest.raises(ValueError, match="no split val"):
+        train("digits/mlp", out=tmp_path / "run", data={"train": ([[1.0]], [0])}, progress=False)
+    assert not (tmp_path / "run").exists()

@@ -74,7 +74,7 @@ def _context() -> Any:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["focalcal.training", "focalcal.data", "focalcal.models"])
+    context.set_forkserver_preload(["focalcal.training.run", "focalcal.data.registry", "focalcal.models"])
     return context
 
 

@@ -64,7 +64,7 @@ def _of_ece(evaluation: Evaluation) -> str:
     facts = f"ECE is {_percent(ece)}; a perfectly calibrated model would show {_percent(floor)} on these samples"
     if shown:
         return f"{facts}: the model is miscalibrated."
-    if "ece" not in evaluation.intervals and ece > floor:
+    if math.isnan(evaluation.intervals.get("ece", (math.nan,))[0]) and ece > floor:
         return f"{facts}: hardly less, so miscalibration is not shown without an interval."
     return f"{facts}: miscalibration is not shown."
 

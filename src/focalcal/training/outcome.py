@@ -1,16 +1,20 @@
 """``evaluation.json``: what came out of a run, before and after temperature scaling."""
 
+from __future__ import annotations
+
 import math
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from focalcal.calibrators import CalibrationWarning, TemperatureScaling
 from focalcal.calibrators.temperature import PAPER_GRID, Objective
 from focalcal.metrics import ece, evaluate
 from focalcal.predictions import Predictions
 from focalcal.predictions.masking import answers
-from focalcal.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from focalcal.training.trainer import Trainer
 
 _OBJECTIVES: tuple[Objective, ...] = ("nll", "ece")
 

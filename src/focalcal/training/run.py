@@ -1,10 +1,9 @@
-"""A run directory, and what made it: ``train`` from a recipe to predictions."""
+"""``train``: from a recipe to a run directory."""
 
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,65 +12,21 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from focalcal.data import DataSet
-from focalcal.predictions import Predictions
 from focalcal.predictions.atomic import atomic_writer
 from focalcal.recipes import Recipe, load_recipe
 from focalcal.recipes.merging import merged, nested
 from focalcal.training.building import build_criterion, build_data, build_fabric, build_network
 from focalcal.training.environment import environment
-from focalcal.training.history import read_history
 from focalcal.training.logging import build_loggers
 from focalcal.training.outcome import run_evaluation
 from focalcal.training.progress import Reporter, reporter
 from focalcal.training.randomness import derived_seed, seed_everything
+from focalcal.training.run_directory import Run, sole_owner
 from focalcal.training.trainer import Trainer
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 # What may be another when a run goes on: where it computes and what it writes beside its results, not what comes out.
 _FREE_TO_CHANGE = {"hardware", "checkpoint", "logging", "about", "name"}
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run.
-
-    Attributes:
-        path: the run directory.
-        recipe: what it was made with.
-    """
-
-    path: Path
-    recipe: Recipe
-
-    @cached_property
-    def history(self) -> list[dict[str, Any]]:
-        """A record of each epoch."""
-        return read_history(self.path / "history.jsonl")
-
-    @cached_property
-    def evaluation(self) -> dict[str, Any]:
-        """What was measured on the predictions of the selected epoch, before and after temperature scaling."""
-        content: dict[str, Any] = json.loads((self.path / "evaluation.json").read_text(encoding="utf-8"))
-        return content
-
-    def predictions(self, split: str = "test", selection: str = "selected") -> Predictions:
-        """The predictions for a split, of the ``selected`` epoch or of the ``last`` one."""
-        return Predictions.load(predictions_path(self.path, split, selection))
-
-
-def predictions_path(run: Path, split: str, selection: str = "selected") -> Path:
-    """Where a run's predictions are; where the last epoch was the selected one they are stored once."""
-    folder = run / "predictions"
-    last = folder / "last" / f"{split}.safetensors"
-    return last if selection == "last" and last.is_file() else folder / f"{split}.safetensors"
-
-
-def open_run(path: str | os.PathLike[str]) -> Run:
-    """A run that is there already."""
-    folder = Path(path)
-    if not (folder / "config.yaml").is_file():
-        raise ValueError(f"{folder} is no run directory: it has no config.yaml.")
-    return Run(folder, load_recipe(folder / "config.yaml"))
 
 
 def train(
@@ -126,7 +81,8 @@ def train(
     fabric.launch()
     show = reporter(progress and fabric.is_global_zero, chosen.name)
     try:
-        return _run(fabric, chosen, folder, model, data, criterion, resume, show)
+        with sole_owner(folder) if fabric.is_global_zero else nullcontext():
+            return _run(fabric, chosen, folder, model, data, criterion, resume, show)
     finally:
         show.close()
         for logger in fabric.loggers:
@@ -213,10 +169,6 @@ def _samples(recipe: Recipe, data: DataSet | Mapping[str, Any] | None) -> DataSe
 
 def _prepare(fabric: Fabric, recipe: Recipe, data: DataSet, folder: Path) -> None:
     if fabric.is_global_zero:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ValueError(f"{folder} cannot be made: {error.strerror}.") from error
         _write_json(folder / "environment.json", {**environment(fabric), "data": dict(data.facts)})
         with atomic_writer(folder / "config.yaml") as file:
             file.write(recipe.to_yaml().encode())

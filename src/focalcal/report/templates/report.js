@@ -116,6 +116,9 @@
     byId("reliability").setAttribute("aria-label", `Reliability diagram at ${temperature(stop.t)}: ${byId("ece-title").textContent} ${percent(binsOf(stop).ece)}; the table below has the numbers`);
   }
 
+  // Downwards counts too: its shares have no sign.
+  const unsigned = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`−${i + 1}%`, `${i + 1}%`]));
+
   function drawHistogram(stop) {
     const bins = stop.width["25"], total = bins.count.reduce((a, b) => a + b, 0);
     const centres = bins.count.map((_, i) => (i + 0.5) / bins.count.length);
@@ -126,7 +129,7 @@
     const right = bar(bins.right, "right", colour("accent"), 1);
     const wrong = bar(bins.count.map((n, i) => n - bins.right[i]), "wrong", colour("wrong"), -1);
     const most = Math.max(...right.y), least = Math.min(...wrong.y);
-    draw("histogram", [right, wrong], shares("confidence"), axis("share of samples", { tickformat: ".0%", range: [Math.min(1.15 * least, -0.08 * most), 1.08 * most], nticks: 5, labelalias: { "−5%": "5%", "−10%": "10%", "−20%": "20%", "−40%": "40%" } }), { barmode: "overlay", bargap: 0 });
+    draw("histogram", [right, wrong], shares("confidence"), axis("share of samples", { tickformat: ".0%", range: [Math.min(1.15 * least, -0.08 * most), 1.08 * most], nticks: 5, labelalias: unsigned }), { barmode: "overlay", bargap: 0 });
   }
 
   function showNumbers() {

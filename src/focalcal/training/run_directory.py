@@ -1,0 +1,90 @@
+"""A run directory: what is in it, and who may write to it. It can be read without the packages that train."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from focalcal.predictions import Predictions
+from focalcal.recipes import Recipe, load_recipe
+from focalcal.training.history import read_history
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    Attributes:
+        path: the run directory.
+        recipe: what it was made with.
+    """
+
+    path: Path
+    recipe: Recipe
+
+    @cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """A record of each epoch."""
+        return read_history(self.path / "history.jsonl")
+
+    @cached_property
+    def evaluation(self) -> dict[str, Any]:
+        """What was measured on the predictions of the selected epoch, before and after temperature scaling."""
+        content: dict[str, Any] = json.loads((self.path / "evaluation.json").read_text(encoding="utf-8"))
+        return content
+
+    def predictions(self, split: str = "test", selection: str = "selected") -> Predictions:
+        """The predictions for a split, of the ``selected`` epoch or of the ``last`` one."""
+        return Predictions.load(predictions_path(self.path, split, selection))
+
+
+def predictions_path(run: Path, split: str, selection: str = "selected") -> Path:
+    """Where a run's predictions are; where the last epoch was the selected one they are stored once."""
+    folder = run / "predictions"
+    last = folder / "last" / f"{split}.safetensors"
+    return last if selection == "last" and last.is_file() else folder / f"{split}.safetensors"
+
+
+def open_run(path: str | os.PathLike[str]) -> Run:
+    """A run that is there already."""
+    folder = Path(path)
+    if not (folder / "config.yaml").is_file():
+        raise ValueError(f"{folder} is no run directory: it has no config.yaml.")
+    return Run(folder, load_recipe(folder / "config.yaml"))
+
+
+@contextmanager
+def sole_owner(folder: Path) -> Iterator[None]:
+    """Hold a run directory, which is made if it is not there: two processes that write to one would spoil it.
+
+    The hold ends with the process, however it ends. A folder that is still empty in the end is taken away again.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"{folder} cannot be made: {error.strerror}.") from error
+    lock = folder / ".lock"
+    with open(lock, "w", encoding="utf-8") as file:
+        _hold(file.fileno(), folder)
+        try:
+            yield
+        finally:
+            if [entry.name for entry in folder.iterdir()] == [lock.name]:
+                with suppress(OSError):
+                    lock.unlink()
+                    folder.rmdir()
+
+
+def _hold(descriptor: int, folder: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows has no such locks; there the user must take care
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ValueError(f"{folder} is being trained by another process: wait for it, or choose another.") from error
