@@ -10,7 +10,19 @@ from focalcal._version import __version__ as __version__
 
 if TYPE_CHECKING:
     # What a type checker and an editor see; at run time each name is imported on first use.
-    from focalcal import calibrators, data, gamma, losses, metrics, models, plots, predictions, recipes, training
+    from focalcal import (
+        calibrators,
+        data,
+        gamma,
+        losses,
+        metrics,
+        models,
+        plots,
+        predictions,
+        recipes,
+        report,
+        training,
+    )
     from focalcal.calibrators import (
         CalibrationWarning,
         DirichletCalibration,
@@ -125,6 +137,7 @@ _SUBMODULES = (
     "metrics",
     "calibrators",
     "plots",
+    "report",
 )
 
 __all__ = [
@@ -184,6 +197,7 @@ __all__ = [
     "predictions",
     "recipe_names",
     "recipes",
+    "report",
     "smoothed_cross_entropy",
     "train",
     "training",

@@ -71,7 +71,7 @@ def test_the_file_is_small_and_alone(pages, name):
 
 
 def test_twelve_models_of_a_thousand_classes(tmp_path):
-    models = {f"model {i}": world(300, 1000, seed=i) for i in range(12)}
+    models = {f"model {i}": world(100, 1000, seed=i) for i in range(12)}
     out = write_report(models, tmp_path / "r.html", bootstrap=0)
     assert out.stat().st_size < 8_000_000
     models["one too many"] = world(10, 2)

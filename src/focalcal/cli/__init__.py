@@ -15,6 +15,7 @@ from focalcal.cli.failures import run
 from focalcal.cli.help_text import help_text
 from focalcal.cli.paper import paper_app
 from focalcal.cli.recipes import recipes_app
+from focalcal.cli.report import report
 from focalcal.cli.train import train
 
 app = typer.Typer(
@@ -25,7 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (demo, train, compare, evaluate, calibrate, doctor):
+for command in (demo, train, compare, evaluate, calibrate, doctor, report):
     app.command(help=help_text(command))(command)
 app.add_typer(recipes_app, name="recipes")
 app.add_typer(data_app, name="data")

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from focalcal.cli.output import print_json, progress, results, say
+from focalcal.cli.report import write_report_of_runs
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from focalcal.comparison import Outcome, Plan
 
+_MOST_IN_A_REPORT = 12
 PAPER_LOSSES = "cross-entropy,brier,mmce,ls-0.05,fl-3,flsd-53"
 
 
@@ -29,6 +31,7 @@ def compare(
     out: Annotated[Path | None, typer.Option(help="The folder of the comparison.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time; as many as there are cores.")] = None,
     bootstrap: Annotated[int, typer.Option(min=0, help="How many resamples make the intervals; 0 for none.")] = 1000,
+    report: Annotated[bool, typer.Option(help="Write DIR/report.html, of the first seed of each loss.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
@@ -37,7 +40,7 @@ def compare(
     Each loss is trained in a process of its own, in DIR/LOSS/seed-N. The table has error, ECE, AdaECE, classwise-ECE
     and NLL of the test set before → after temperature scaling, with T fitted on validation by ECE as in the paper
     (table_nll.csv has T by NLL), intervals or the spread over seeds, the best in bold and its ties marked; a verdict in
-    words follows. DIR gets table.csv, table_nll.csv, table.json and table.md.
+    words follows. DIR gets table.csv, table_nll.csv, table.json, table.md and report.html.
 
     The same command again goes on where it stopped. The exit code is 1 if a run failed.
 
@@ -54,6 +57,8 @@ def compare(
     plan = Plan(recipe, tuple(changes or ()), chosen_losses(losses), tuple(first_seeds(seeds)), out)
     found = run_comparison(plan, jobs=jobs, bootstrap=bootstrap, quiet=quiet)
     print_json(found.to_dict()) if json else print_outcome(found)
+    if report:
+        say(report_of_comparison(plan, found, bootstrap))
     if found.failed:
         raise typer.Exit(1)
 
@@ -78,6 +83,13 @@ def run_comparison(plan: Plan, *, jobs: int | None, bootstrap: int, quiet: bool)
         found = outcome(plan, failed, bootstrap=bootstrap)
     write_outcome(found, plan.out)
     return found
+
+
+def report_of_comparison(plan: Plan, found: Outcome, bootstrap: int) -> str:
+    """Write the report of a comparison: the first seed of each loss, of as many losses as one page holds."""
+    first = {run.loss: run.path for run in reversed(list(plan.runs())) if run.is_finished}
+    shown = {loss: first[loss] for loss in found.losses[:_MOST_IN_A_REPORT]}
+    return write_report_of_runs(shown, plan.out / "report.html", found.title, bootstrap)
 
 
 def _jobs(threads: int | None) -> int:

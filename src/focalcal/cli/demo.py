@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from focalcal.cli.compare import PAPER_LOSSES, print_outcome, run_comparison
+from focalcal.cli.compare import PAPER_LOSSES, print_outcome, report_of_comparison, run_comparison
 from focalcal.cli.output import results
 
 _BEFORE = """\
@@ -50,5 +50,7 @@ def demo(
     console.print(_BEFORE)
     folder = Path(tempfile.mkdtemp(prefix="focalcal-demo-")) if out is None else out
     plan = Plan("digits/mlp", (), chosen_losses(PAPER_LOSSES), (0,), folder)
-    print_outcome(run_comparison(plan, jobs=None, bootstrap=1000, quiet=quiet))
+    found = run_comparison(plan, jobs=None, bootstrap=1000, quiet=quiet)
+    print_outcome(found)
     console.print(_AFTER.format(folder=folder))
+    console.print(report_of_comparison(plan, found, bootstrap=1000))

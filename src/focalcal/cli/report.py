@@ -15,6 +15,7 @@ from focalcal.cli.destinations import check_place
 from focalcal.cli.output import progress, say
 from focalcal.cli.packed_options import packed
 from focalcal.cli.sources import READ_OPTIONS, check_exist
+from focalcal.cli.thumbnails import thumbnails_of
 
 # Labels and a split are of one file, and several may be read here.
 _READ_OPTIONS = [parameter for parameter in READ_OPTIONS if parameter.name not in ("labels", "split")]
@@ -75,8 +76,22 @@ def report(
             seed=seed,
             command=command_line(),
             reading=reading,
+            thumbnails=thumbnails_of(sources),
         )
     say(f"Wrote {out}.")
+
+
+def write_report_of_runs(runs: Mapping[str, Path], out: Path, title: str, bootstrap: int) -> str:
+    """Write the report of runs that have just been trained; give a sentence on where it is, or why there is none."""
+    try:
+        with progress("writing the report"), needing_extra():
+            from focalcal.report import write_report
+
+            pictures = thumbnails_of(list(runs.values()))
+            write_report(dict(runs), out, title=title, bootstrap=bootstrap, command=command_line(), thumbnails=pictures)
+    except ValueError as error:
+        return f"There is no report: {error}"
+    return f"The report is {out}: open it in a browser."
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from focalcal.cli.output import print_json, results, say
+from focalcal.cli.report import write_report_of_runs
 
 if TYPE_CHECKING:
     from focalcal.training import Run
@@ -24,14 +25,15 @@ def train(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run directory; it must not hold a run yet.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
+    report: Annotated[bool, typer.Option(help="Write report.html into the run directory.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the evaluation as JSON for programs.")] = False,
 ) -> None:
     """Train a network by a recipe, and write a run directory.
 
-    The directory holds config.yaml, history.jsonl (a line an epoch), checkpoints, predictions for every split, and
-    evaluation.json with the metrics before and after temperature scaling. A run that was interrupted, however, goes on
-    with --resume as if nothing had happened.
+    The directory holds config.yaml, history.jsonl (a line an epoch), checkpoints, predictions for every split,
+    evaluation.json with the metrics before and after temperature scaling, and report.html. A run that was interrupted,
+    however, goes on with --resume as if nothing had happened.
 
     The exit code is 1 if the loss became infinite or NaN, 2 for bad input, 130 after Ctrl-C and 143 after SIGTERM (the
     state is saved).
@@ -62,6 +64,8 @@ def train(
         sys.exit(128 + error.signal)
     if _is_first_process():
         print_json(run.evaluation) if json else results().print(_summary(run))
+        if report:
+            say(write_report_of_runs({chosen.loss: run.path}, run.path / "report.html", chosen.name, bootstrap=1000))
 
 
 def _source(recipe: str | None, changes: list[str], out: Path, resume: bool) -> tuple[str, list[str]]:
@@ -99,7 +103,7 @@ def _summary(run: Run) -> str:
     scaled = f"T = {result['temperature']['nll']:.2f} makes it NLL {after['nll']:.3f}, ECE {_percent(after['ece'])}"
     return (
         f"{run.path}, {split} set, epoch {result['epoch'] + 1}: {figures}; {scaled}.\n"
-        f"Next: focalcal evaluate {run.path} · focalcal calibrate {run.path} · focalcal report {run.path}"
+        f"Next: focalcal evaluate {run.path} · focalcal calibrate {run.path}"
     )
 
 

@@ -68,7 +68,7 @@ def sole_owner(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise ValueError(f"{folder} cannot be made: {error.strerror}.") from error
     lock = folder / ".lock"
-    with open(lock, "w", encoding="utf-8") as file:
+    with open(lock, "a", encoding="utf-8") as file:
         _hold(file.fileno(), folder)
         try:
             yield
