@@ -102,13 +102,13 @@ def print_outcome(found: Outcome) -> None:
     """The table and the verdict, for people."""
     console = results()
     console.print(found.title)
-    console.print(_table(found))
+    console.print(_table(found, has_bold=console.is_terminal))
     console.print(found.caption)
     for sentence in found.verdict:
         console.print(f"• {sentence}")
 
 
-def _table(found: Outcome) -> Table:
+def _table(found: Outcome, has_bold: bool) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -123,7 +123,8 @@ def _table(found: Outcome) -> Table:
             text = Text()
             for number, (part, mark) in enumerate(cell.parts):
                 text.append(" → " if number else "")
-                text.append(f"≈{part}" if mark == "tie" else part, style="bold green" if mark == "best" else "")
+                shown = f"≈{part}" if mark == "tie" else f"*{part}*" if mark == "best" and not has_bold else part
+                text.append(shown, style="bold green" if mark == "best" else "")
             texts.append(text.append(f"\n{cell.detail}" if cell.detail else "", style="dim"))
         table.add_row(loss, *texts)
     return table

@@ -22,10 +22,10 @@ below 1 it was under-confident. After → are the figures with that T. This is a
 another test set might move a figure, and ≈ marks what cannot be told from the best.
 
 What to try next:
-  focalcal evaluate {folder}/cross-entropy/seed-0          every metric of one network, with intervals
-  focalcal calibrate {folder}/cross-entropy/seed-0         repair its confidence
-  focalcal compare digits/mlp --seeds 3 --out runs/digits  the same with three seeds
-  focalcal recipes                                         larger data sets and networks
+  every metric of one network, with intervals   focalcal evaluate {folder}/cross-entropy/seed-0
+  repair its confidence                         focalcal calibrate {folder}/cross-entropy/seed-0
+  the same with three seeds                     focalcal compare digits/mlp --seeds 3 --out runs/digits
+  larger data sets and networks                 focalcal recipes
 """
 
 

@@ -110,7 +110,7 @@ def _caption(plan: Plan, run: PlannedRun, level: float) -> str:
     spread = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else f"{100 * level:g}% bootstrap intervals"
     return (
         f"Test set, {epoch}; percent; before → after temperature scaling (T by validation ECE, as in the paper); "
-        f"{spread}. Bold: best. ≈: no difference to the best is shown."
+        f"{spread}. Bold (or *…*): best. ≈: no difference to the best is shown."
     )
 
 
