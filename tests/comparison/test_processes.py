@@ -20,7 +20,8 @@ def test_finished_runs_are_not_trained_again(trained: Plan):
 def test_a_run_that_fails_leaves_the_others_alone(tmp_path):
     plan = Plan("digits/mlp", _TINY, ("cross-entropy", "brier"), (0,), tmp_path)
     broken, whole = plan.runs()
-    broken.path.mkdir(parents=True)
+    (broken.path / "checkpoints").mkdir(parents=True)
+    (broken.path / "checkpoints" / "epoch-00001-step-0000000.safetensors").touch()
     (broken.path / "config.yaml").write_text(broken.recipe.with_changes(epochs=9).to_yaml())
     failed = train_all([broken, whole], jobs=2, watcher=Watcher())
     assert [(run.loss, "another epochs" in reason) for run, reason in failed] == [("cross-entropy", True)]

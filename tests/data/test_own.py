@@ -64,7 +64,7 @@ def test_a_data_set_of_ones_own():
     assert list(data.evaluation) == ["val", "test", "shifted"]
     assert data.model_options == {"num_classes": 4}
     assert torch.cat([samples.ids for samples in (data.train, *data.evaluation.values())]).tolist() == list(range(24))
-    assert data.class_names == ("class 0", "class 1", "class 2", "class 3")
+    assert data.class_names == ()
     named = own_data(train=(INPUTS, LABELS), val=(INPUTS, LABELS), class_names=["a", "b", "c"])
     assert named.class_names == ("a", "b", "c")
 
@@ -81,6 +81,27 @@ BAD = {
     "number": (lambda: 7, TypeError, "is needed, got int"),
     "text": (lambda: "data.csv", TypeError, "is needed, got str"),
     "soft labels": (lambda: [(INPUTS, torch.eye(6).long())], ValueError, "one number a sample"),
+    "one-hot": (lambda: (INPUTS, torch.eye(6)), ValueError, r"one number a sample, got shape \(6, 6\)"),
+    "one column": (lambda: (INPUTS, LABELS.view(6, 1).numpy()), ValueError, r"got shape \(6, 1\)"),
+    "names": (lambda: (INPUTS, ["cat", "dog"] * 3), TypeError, "labels must be whole numbers from 0 on, got 'cat'"),
+    "array of names": (
+        lambda: (INPUTS, np.array(["cat"] * 6)),
+        TypeError,
+        "must be whole numbers from 0 on, got 'cat'",
+    ),
+    "named samples": (lambda: [(INPUTS[0], "cat")], TypeError, "labels must be whole numbers from 0 on, got 'cat'"),
+    "no label": (lambda: [(INPUTS[0], None)], TypeError, "labels must be whole numbers from 0 on, got None"),
+    "ragged labels": (lambda: (INPUTS, [[0], [1, 2]] * 3), TypeError, "labels must be whole numbers"),
+    "nan": (
+        lambda: (INPUTS.index_fill(0, torch.tensor(4), torch.nan), LABELS),
+        ValueError,
+        "row 4 .* holds NaN or inf",
+    ),
+    "infinity": (lambda: (INPUTS / INPUTS, LABELS), ValueError, "row 0 .* holds NaN or infinity"),
+    "beyond float32": (lambda: (np.full((6, 2), 1e300), LABELS), ValueError, "row 0 .* holds NaN or infinity"),
+    "other shape": (lambda: (INPUTS[:, :1], LABELS), ValueError, r"shape \(1,\), but those of train \(2,\)\."),
+    "other type": (lambda: (INPUTS.long(), LABELS), ValueError, "are torch.int64, but those of train torch.float32"),
+    "single number": (lambda: (torch.tensor(1.0), LABELS), ValueError, "one row a sample, got a single number"),
     "words": (lambda: [("word", 0), ("other", 1)], TypeError, "inputs must be tensors or arrays, got str"),
 }
 
@@ -91,3 +112,48 @@ def test_what_cannot_be_used_gets_a_sentence(case):
     with pytest.raises(kind, match=words) as caught:
         own_data(train=(INPUTS, LABELS), val=make(), class_names=["a", "b", "c"])
     assert str(caught.value).startswith("val: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("split", ["../evil", "a/b", "", ".", "..", "a b", "a\n", "last", "é"])
+def test_a_split_that_cannot_be_a_file_is_refused(split):
+    with pytest.raises(ValueError, match="cannot be the name of a split") as caught:
+        own_data(**{"train": (INPUTS, LABELS), "val": (INPUTS, LABELS), split: (INPUTS, LABELS)})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        ({"name": (INPUTS, LABELS)}, "name is what the data set is called, a text, and no split; got tuple"),
+        ({"transform": (INPUTS, LABELS)}, "transform is a function of a batch, and no split; got tuple"),
+        ({"class_names": "abc"}, "class_names must be a list with one name a class, got str"),
+        ({"class_names": [0, 1, 2]}, "class_names must be texts that are not empty, got 0"),
+    ],
+)
+def test_arguments_that_are_something_else(argument, words):
+    with pytest.raises(TypeError, match=words):
+        own_data(train=(INPUTS, LABELS), val=(INPUTS, LABELS), **argument)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (torch.float64, torch.float32),
+        (torch.float16, torch.float32),
+        (torch.float32, torch.float32),
+        (torch.int64, torch.int64),
+        (torch.uint8, torch.uint8),
+    ],
+)
+def test_floating_point_inputs_become_float32_and_whole_numbers_stay(given, kept):
+    for inputs in (INPUTS.to(given), INPUTS.to(given).numpy()):
+        samples = as_samples((inputs, LABELS))
+        assert samples.inputs.dtype == kept
+        assert torch.equal(samples.inputs, INPUTS.to(kept))
+
+
+def test_inputs_of_one_number_a_sample():
+    assert as_samples((INPUTS[:, 0], LABELS)).inputs.shape == (6,)
+    with pytest.raises(ValueError, match="row 2 "):
+        as_samples((torch.tensor([0.0, 1.0, torch.nan]), LABELS[:3]))

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 from torch.nn import functional
@@ -49,6 +51,19 @@ def test_unknown_name_suggests_the_nearest(name, nearest):
     with pytest.raises(ValueError, match=f"did you mean '{nearest}'") as caught:
         fc.build_loss(name)
     assert "\n" not in str(caught.value)
+
+
+def test_an_alpha_beyond_one_is_refused():
+    with pytest.raises(ValueError, match=r"^The α of ls-<α> must lie in \[0, 1\), got 1\.5\.$"):
+        fc.build_loss("ls-1.5")
+
+
+@pytest.mark.parametrize("name", ["flsd53", "zzz", "ls-1", "fl-", "fl--1", "fl-1e3", ""])
+def test_refusals_end_once(name):
+    with pytest.raises(ValueError) as caught:
+        fc.build_loss(name)
+    assert re.search(r"[^.?][.?]$", str(caught.value))
+    assert "?;" not in str(caught.value)
 
 
 def test_unknown_name_without_a_likeness():

@@ -104,10 +104,53 @@ def test_a_missing_base_is_named(written):
     assert "extends must be the name of one recipe, got ['a', 'b']" in refusal(written("extends: [a, b]\n"))
 
 
-@pytest.mark.parametrize("name", ["digits/mpl", "../library/digits/mlp", "/digits/mlp", "nothing-like-it", ""])
+@pytest.mark.parametrize("name", ["digits/mpl", "../library/digits/mlp", "/digits/mlp", "nothing-like-it"])
 def test_an_unknown_name(name):
     assert refusal(name).startswith(f"There is no recipe {name}")
     assert "`focalcal recipes` lists them" in refusal(name)
+
+
+def test_an_empty_name():
+    assert refusal("").startswith("The name of a recipe is empty; `focalcal recipes` lists them")
+
+
+@pytest.mark.parametrize("name", [5, None, b"digits/mlp", ["digits/mlp"]])
+def test_what_is_no_name(name):
+    with pytest.raises(TypeError, match=f"^A recipe is given by its name or its file, got {type(name).__name__}\\.$"):
+        load_recipe(name)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        (["epochs=2", "epochs=3"], "epochs"),
+        (["epochs=2", "epochs=2"], "epochs"),
+        (["optimizer.lr=1", "seed=1", "optimizer.lr=2"], "optimizer.lr"),
+        (["optimizer=adam", "optimizer.name=sgd"], "optimizer.name"),
+        (["schedule.factors={1: 0.1}", "schedule.factors={2: 0.1}"], "schedule.factors"),
+        (["embedding_optimizer=null", "embedding_optimizer.lr=1"], "embedding_optimizer"),
+        ({"optimizer": {"lr": 1}, "optimizer.lr": 2}, "optimizer.lr"),
+    ],
+)
+def test_a_change_that_is_given_twice(changes, key):
+    assert refusal("digits/mlp", changes) == f"The change of {key} is given twice; give it once."
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "words"),
+    [
+        (None, TypeError, "a list of texts or a mapping, got NoneType"),
+        (5, TypeError, "a list of texts or a mapping, got int"),
+        (b"epochs=3", TypeError, "a list of texts or a mapping, got bytes"),
+        ([5], TypeError, "a text such as 'optimizer.lr=0.05', got 5"),
+        ({5: 3}, TypeError, "The keys of a recipe are texts such as 'optimizer.lr', got 5"),
+        ({"": 3}, ValueError, "'' is no key of a recipe"),
+        ({"optimizer..lr": 3}, ValueError, "'optimizer..lr' is no key of a recipe"),
+    ],
+)
+def test_changes_that_are_none(changes, kind, words):
+    with pytest.raises(kind, match=words):
+        load_recipe("digits/mlp", changes)
 
 
 def test_bad_yaml_has_its_line(written):

@@ -88,3 +88,5 @@ def test_lists_and_schedules_take_the_place_of_the_old():
     base = {"schedule": {"name": "steps", "factors": {150: 0.1, 250: 0.01}}, "logging": {"to": ["csv", "wandb"]}}
     result = merged(base, {"schedule": {"factors": {5: 0.5}}, "logging": {"to": ["csv"]}})
     assert result == {"schedule": {"name": "steps", "factors": {5: 0.5}}, "logging": {"to": ["csv"]}}
+    assert merged(base, {"schedule": {"factors": {}}})["schedule"] == {"name": "steps", "factors": {}}
+    assert merged(base, {"schedule": {}}) == base

@@ -37,7 +37,19 @@ def refusal(*changes, name="digits/mlp"):
         ("optimizer.lr=.nan", "optimizer.lr should be "),
         ("optimizer.momentum=1", "optimizer.momentum should be less than 1, got 1."),
         ("embedding_optimizer={lr: -1}", "embedding_optimizer.lr should be greater than 0, got -1."),
-        ("loss=", "loss should be a text, got None."),
+        ("loss=", "loss: give it a value."),
+        ("epochs=", "epochs: give it a value."),
+        ("data=", "data: give it a value."),
+        ("optimizer.lr=null", "optimizer.lr: give it a value."),
+        ("loss=5", "loss should be a text, got 5."),
+        ("loss=flsd53", "loss: there is no loss 'flsd53'; did you mean 'flsd-53'?"),
+        ("loss=qqq", "loss: there is no loss 'qqq'; known are cross-entropy, brier, "),
+        ("loss=''", "loss: there is no loss ''; known are "),
+        ("loss=ls-1", "loss: the α of ls-<α> must lie in [0, 1), got 1."),
+        ("hardware.threads=1000000", "hardware.threads should be less than or equal to 1024, got 1000000."),
+        ("hardware.threads=0", "hardware.threads should be greater than 0, got 0."),
+        ("logging.to=[csv, csv]", "logging.to: csv is named twice; name it once."),
+        ("optimizer={5: 1}", "optimizer.5: a key must be a text, got 5."),
         ("hardware=cpu", "hardware should hold keys and values, got 'cpu'."),
         ("data=[1]", "data should hold keys and values, got [1]."),
         ("model.hidden=3", "model.hidden should be a list, got 3."),
@@ -59,7 +71,7 @@ def test_one_problem_is_one_sentence(change, sentence):
     refused = refusal(change)
     assert refused.startswith(sentence)
     assert "\n" not in refused
-    assert not re.search(r"[.?!…]{2}|\?\.", refused)
+    assert not re.search(r"[.?!…]{2}|\?[.;]", refused)
 
 
 def test_a_missing_name_and_a_missing_key():
@@ -76,11 +88,30 @@ def test_steps_need_their_factors():
         Recipe.checked({"data": "digits", "model": "mlp", "epochs": 3, "schedule": "steps"}, "mine")
 
 
+def test_steps_keep_the_factors_of_a_recipe_with_steps_and_need_them_elsewhere():
+    assert load_recipe("digits/mlp", ["schedule=steps"]) == load_recipe("digits/mlp")
+    constant = load_recipe("digits/mlp", ["schedule=constant"])
+    assert constant.schedule.factors == {}
+    with pytest.raises(ValueError, match=r"schedule\.factors must say"):
+        constant.with_changes(schedule="steps")
+    assert refusal("schedule.factors={}").startswith("schedule.factors must say from which epoch on")
+
+
+def test_an_out_of_distribution_set_is_named_once():
+    assert refusal("data.ood=[svhn, svhn]", name="cifar10/resnet50") == "data.ood: svhn is named twice; name it once."
+    assert load_recipe("cifar10/resnet50", ["data.ood=[svhn, cifar10_c]"]).data.ood == ("svhn", "cifar10_c")
+
+
+@pytest.mark.parametrize("loss", ["cross-entropy", "mmce-formula", "ls-0", "ls-0.99", "fl-0.5", "fl-7", "flsc-532"])
+def test_losses_that_can_be_built_are_taken(loss):
+    assert load_recipe("digits/mlp", {"loss": loss}).loss == loss
+
+
 def test_all_problems_at_once():
     refused = refusal("epochs=many", "optimizer.foo=1", "data.name=cifar11", "hardware=cpu", "loss=", "bogus=1")
     first, *lines = refused.split("\n")
     assert first == "Recipe digits/mlp has 6 problems:"
-    assert sorted(line.split()[0] for line in lines) == ["data.name:", "epochs", "hardware", "loss", "there", "there"]
+    assert sorted(line.split()[0] for line in lines) == ["data.name:", "epochs", "hardware", "loss:", "there", "there"]
     assert all(line.startswith("  ") and line.endswith((".", "?")) for line in lines)
 
 

@@ -6,7 +6,15 @@ from torch import nn
 
 from focalcal.gamma import EpochGamma
 from focalcal.losses import FocalLoss
-from focalcal.training.building import build_criterion, build_data, build_fabric, build_network, build_optimizers
+from focalcal.training.building import (
+    build_criterion,
+    build_data,
+    build_fabric,
+    build_network,
+    build_optimizers,
+    check_loss,
+    check_model,
+)
 from tiny_runs import Net, recipe
 
 
@@ -41,6 +49,27 @@ def test_own_parts_must_be_passed():
         build_data(recipe())
     with pytest.raises(ValueError, match=r"pass it as focalcal\.train"):
         build_network(recipe(), None)
+
+
+@pytest.mark.parametrize(
+    ("check", "given", "words"),
+    [
+        (check_model, 5, r"^model must be a torch\.nn\.Module, got int\.$"),
+        (check_model, "mlp", "got str; a network of the recipes is chosen by model=NAME in them"),
+        (check_model, Net, r"not its class: pass Net\(…\)"),
+        (check_loss, 0.5, "the name of a loss or a function of logits and targets, got float"),
+        (check_loss, nn.CrossEntropyLoss, r"not its class: pass CrossEntropyLoss\(…\)"),
+    ],
+)
+def test_what_is_no_network_or_loss(check, given, words):
+    with pytest.raises(TypeError, match=words):
+        check(given)
+
+
+def test_what_is_a_network_or_loss():
+    check_model(Net())
+    check_loss(nn.CrossEntropyLoss())
+    check_loss(nn.functional.cross_entropy)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="There is a GPU.")

@@ -42,7 +42,8 @@ def kill_after_a_step(out, child, wait):
     folder = out / "checkpoints"
     newest = max((name for name in names(folder) if name.startswith("epoch-")), default="")
     while not any(name > newest for name in names(folder) if name.startswith("epoch-")):
-        assert child.is_alive(), "the run ended before the last kill"
+        if not child.is_alive():  # it was faster than the killer, as on a machine with other work to do
+            return None
         time.sleep(0.0005)
     if wait is not None:
         time.sleep(wait)
@@ -60,11 +61,15 @@ def kill_after_a_step(out, child, wait):
 def test_killed_run_ends_like_one_that_was_not(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     first = start(noisy_run, whole, False, None)
-    chance, torn = random.Random(0), 0
-    for number in range(KILLS):
+    chance, torn = random.Random(0), []
+    while len(torn) < KILLS:
         child = start(noisy_run, killed, True, 1)
-        torn += kill_after_a_step(killed, child, chance.uniform(0, 0.03) if number % 3 else None)
-    assert torn >= 3, "too few kills fell into the writing of a checkpoint"
+        was_writing = kill_after_a_step(killed, child, chance.uniform(0, 0.03) if len(torn) % 3 else None)
+        if was_writing is None:
+            break
+        torn.append(was_writing)
+    assert len(torn) >= 20, "the run ended before it was killed often enough"
+    assert sum(torn) >= 3, "too few kills fell into the writing of a checkpoint"
     last = start(noisy_run, killed, True, None)
     for child in (first, last):
         child.join(240)  # a busy machine may be slow
@@ -146,12 +151,12 @@ def test_resume_of_a_finished_run_does_nothing(finished, capsys):
     ("changes", "what"),
     [
         ({"loss": "fl-3"}, "another loss"),
-        ({"optimizer": {"lr": 0.1}, "epochs": 3}, "another epochs, optimizer"),
+        ({"optimizer": {"lr": 0.1}, "epochs": 3}, r"another epochs \(2, not 3\) and another optimizer.lr"),
         ({"hardware": {"accelerator": "cpu", "threads": 1, "precision": "bf16-mixed"}}, "another hardware.precision"),
     ],
 )
 def test_resume_with_another_recipe_is_refused(finished, changes, what):
-    with pytest.raises(ValueError, match=rf"was begun with {what}: go on with the same") as refused:
+    with pytest.raises(ValueError, match=rf"was begun with {what}.*: go on with the same") as refused:
         run(finished, resume=True, **{"select": "nll", **changes})
     assert "\n" not in str(refused.value)
 

@@ -218,3 +218,24 @@ def test_a_run_that_does_not_begin_leaves_no_folder(tmp_path):
     with pytest.raises(ValueError, match="no split val"):
         train("digits/mlp", out=tmp_path / "run", data={"train": ([[1.0]], [0])}, progress=False)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_without_a_checkpoint_does_not_block_the_next(tmp_path):
+    with pytest.raises(TypeError, match="one number that depends on the logits"):
+        train("digits/mlp", out=tmp_path / "a", loss=lambda logits, targets: logits.sum(dim=1), progress=False)
+    train("digits/mlp", out=tmp_path / "a", overrides={"epochs": 1, "data.train_size": 50}, progress=False)
+
+
+def test_lost_predictions_are_made_again(tmp_path):
+    small = {"epochs": 1, "data.train_size": 50}
+    run = train("digits/mlp", out=tmp_path / "a", overrides=small, progress=False)
+    before = (run.path / "predictions" / "test.safetensors").read_bytes()
+    (run.path / "predictions" / "test.safetensors").unlink()
+    train("digits/mlp", out=tmp_path / "a", overrides=small, resume=True, progress=False)
+    assert (run.path / "predictions" / "test.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize("loss", [lambda logits, targets: 1.0, lambda logits, targets: logits.detach().mean()])
+def test_a_loss_must_be_a_number_with_a_gradient(tmp_path, loss):
+    with pytest.raises(TypeError, match="one number that depends on the logits"):
+        train("digits/mlp", out=tmp_path / "a", loss=loss, progress=False)

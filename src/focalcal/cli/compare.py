@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ from focalcal.cli.report import write_report_of_runs
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from focalcal.comparison import Outcome, Plan
+    from focalcal.comparison import Outcome, Plan, PlannedRun
 
 _MOST_IN_A_REPORT = 12
 PAPER_LOSSES = "cross-entropy,brier,mmce,ls-0.05,fl-3,flsd-53"
@@ -49,8 +50,8 @@ def compare(
       focalcal compare cifar10/resnet8 --losses cross-entropy,fl-3,flsd-53 --seeds 3 --out runs/resnet8
       focalcal compare fashion_mnist/cnn epochs=5 --jobs 1 --out runs/fashion
     """
-    if out is None:
-        raise ValueError("--out is missing: name the folder that the comparison is to be written to.")
+    if out is None or out == Path():
+        raise ValueError("--out is missing: name a folder for the comparison, such as runs/losses.")
     from focalcal.comparison import Plan
     from focalcal.comparison.plan import chosen_losses, first_seeds
 
@@ -58,7 +59,9 @@ def compare(
     found = run_comparison(plan, jobs=jobs, bootstrap=bootstrap, quiet=quiet)
     print_json(found.to_dict()) if json else print_outcome(found)
     if report:
-        say(report_of_comparison(plan, found, bootstrap))
+        sentence = report_of_comparison(plan, found, bootstrap)
+        if not quiet:
+            say(sentence)
     if found.failed:
         raise typer.Exit(1)
 
@@ -67,11 +70,9 @@ def run_comparison(plan: Plan, *, jobs: int | None, bootstrap: int, quiet: bool)
     """Train what is missing, measure, and write the files."""
     from focalcal.comparison import ComparisonInterrupted, outcome, train_all, write_outcome
     from focalcal.comparison.waiting import watcher
-    from focalcal.losses import build_loss
 
     runs = list(plan.runs())
-    for loss in plan.losses:
-        build_loss(loss)  # an unknown one is found before anything is trained
+    _check(plan, runs)
     try:
         failed = train_all(runs, jobs=jobs or _jobs(runs[0].recipe.hardware.threads), watcher=watcher(not quiet))
     except ComparisonInterrupted as error:
@@ -79,10 +80,30 @@ def run_comparison(plan: Plan, *, jobs: int | None, bootstrap: int, quiet: bool)
         sys.exit(130)
     for run, reason in failed:
         say(f"{run.loss}, seed {run.seed}, failed: {reason}")
+    if failed and not any(run.is_finished for run in runs):
+        raise typer.Exit(1)
     with progress("measuring"):
         found = outcome(plan, failed, bootstrap=bootstrap)
     write_outcome(found, plan.out)
     return found
+
+
+def _check(plan: Plan, runs: Sequence[PlannedRun]) -> None:
+    """Find out what cannot work before anything is trained."""
+    from focalcal.losses import build_loss
+    from focalcal.training.hardware import check_hardware
+    from focalcal.training.run_directory import check_place
+
+    if (plan.out / "config.yaml").exists():
+        raise ValueError(f"{plan.out} is the folder of a single run; give another for the comparison.")
+    for run in runs:
+        build_loss(run.loss)
+        check_hardware(run.recipe.hardware)
+        for what in ("data", "model"):
+            if getattr(run.recipe, what).name == "own":
+                raise ValueError(f"{what}=own is for focalcal.train in Python; a comparison needs one that has a name.")
+        for folder in (plan.out, run.path.parent, run.path):
+            check_place(folder, run.recipe, resume=True)
 
 
 def report_of_comparison(plan: Plan, found: Outcome, bootstrap: int) -> str:

@@ -45,8 +45,8 @@ def train(
       focalcal train cifar10/resnet50 hardware.devices=2 hardware.precision=bf16-mixed --out runs/c
       torchrun --nproc-per-node 2 -m focalcal train cifar10/resnet50 --out runs/d
     """
-    if out is None:
-        raise ValueError("--out is missing: name the folder that the run is to be written to.")
+    if out is None or out == Path():
+        raise ValueError("--out is missing: name a folder for the run, such as runs/a.")
     name, changes = _source(recipe, changes or [], out, resume)
     from focalcal.recipes import load_recipe
 
@@ -65,7 +65,11 @@ def train(
     if _is_first_process():
         print_json(run.evaluation) if json else results().print(_summary(run))
         if report:
-            say(write_report_of_runs({chosen.loss: run.path}, run.path / "report.html", chosen.name, bootstrap=1000))
+            sentence = write_report_of_runs(
+                {chosen.loss: run.path}, run.path / "report.html", chosen.name, bootstrap=1000
+            )
+            if not quiet:
+                say(sentence)
 
 
 def _source(recipe: str | None, changes: list[str], out: Path, resume: bool) -> tuple[str, list[str]]:

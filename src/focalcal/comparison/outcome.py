@@ -62,7 +62,7 @@ def outcome(
     runs = [run for run in plan.runs() if run.is_finished]
     if not runs:
         reasons = "; ".join(f"{run.loss}, seed {run.seed}: {reason}" for run, reason in failed)
-        raise ValueError(f"No run of {plan.out} is finished{': ' + reasons if reasons else ''}.")
+        raise ValueError(f"No run of {plan.out} is finished{': ' + reasons.rstrip('.') if reasons else ''}.")
     scored = {objective: list(_scored(runs, objective, bootstrap, level)) for objective in _FILES}
     rows = {objective: [row for one in found for row in one.rows] for objective, found in scored.items()}
     shown = [one for one in scored["ece"] if one.selection == _shown_selection(runs[0])]

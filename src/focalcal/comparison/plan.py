@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from focalcal.recipes import Recipe, load_recipe
+from focalcal.training.run_directory import is_finished
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +20,7 @@ class PlannedRun:
     @property
     def is_finished(self) -> bool:
         """Whether nothing is left to be trained."""
-        return (self.path / "evaluation.json").is_file()
+        return is_finished(self.path)
 
 
 @dataclass(frozen=True)

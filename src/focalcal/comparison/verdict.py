@@ -28,6 +28,8 @@ def verdict(
         tied: those that cannot be told from it.
         gaps: mean confidence less accuracy on the test set before scaling, for each loss, as a fraction.
     """
+    if len(losses) == 1:
+        return _confidence(found, losses, gaps)
     return [
         *_confidence(found, losses, gaps),
         *(_winner(key, phrase, found, best, tied) for key, phrase in _PHRASES.items() if key in best),

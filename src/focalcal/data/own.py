@@ -1,16 +1,20 @@
 """Data of the user's own: tensors, arrays, data sets or loaders, as samples."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from focalcal.data.own_columns import read_columns
 from focalcal.data.samples import Batch, DataSet, Samples
 from focalcal.data.splits import split_hash
 
 Transform = Callable[[Tensor, torch.Generator], Tensor]
+# A split's name becomes that of a file; a run keeps the last epoch's predictions in a folder of that name.
+_SPLIT_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_TAKEN_NAMES = ("transform", "class_names", "name", "last")
 
 
 class TensorSamples:
@@ -45,7 +49,8 @@ class TensorSamples:
 def as_samples(data: Any, *, transform: Transform | None = None, name: str = "The data", first_id: int = 0) -> Samples:
     """Samples of whatever holds inputs and labels.
 
-    Everything is read into memory once, in its order; ids are row numbers, counted from ``first_id``.
+    Everything is read into memory once, in its order; ids are row numbers, counted from ``first_id``. Floating-point
+    inputs become float32, which networks are; whole numbers (tokens, pixels) stay what they are.
 
     Args:
         data: a pair (inputs, labels) of tensors or arrays; a data set with ``len`` and ``[]`` that gives (input,
@@ -55,7 +60,7 @@ def as_samples(data: Any, *, transform: Transform | None = None, name: str = "Th
         first_id: the id of the first sample.
 
     Raises:
-        ValueError: it is empty, or inputs and labels do not go together.
+        ValueError: it is empty, inputs and labels do not go together, or an input is not finite.
         TypeError: it is none of these, or labels are no whole numbers.
 
     Examples:
@@ -69,13 +74,7 @@ def as_samples(data: Any, *, transform: Transform | None = None, name: str = "Th
         if transform is not None:
             raise ValueError(f"{name}: a transform goes with inputs and labels, not with samples that have a batch().")
         return data  # type: ignore[no-any-return]
-    inputs, labels = _pair(data, name) if _is_pair(data) else _read(data, name)
-    if len(labels) == 0:
-        raise ValueError(f"{name}: there are no samples.")
-    if len(inputs) != len(labels):
-        raise ValueError(f"{name}: there are {len(inputs):,} inputs but {len(labels):,} labels.")
-    if int(labels.min()) < 0:
-        raise ValueError(f"{name}: label {int(labels.min())} is negative; labels count from 0.")
+    inputs, labels = read_columns(data, name)
     return TensorSamples(inputs, labels, transform=transform, first_id=first_id)
 
 
@@ -95,10 +94,15 @@ def own_data(
         train: what is learnt from; anything that :func:`as_samples` takes.
         val: what the epoch is chosen on and calibrators are fitted on.
         test: what is reported, if there is one.
-        class_names: K names; where None, classes are numbered up to the largest label of all splits.
+        class_names: K names; where None, classes have none, and a packaged network has as many outputs as the largest
+            label of all splits asks for.
         transform: applied to training batches; see :class:`TensorSamples`.
         name: of the data set, as runs record it.
-        other_splits: more splits to predict, by name.
+        other_splits: more splits to predict, by name: of letters, digits, _ and -, as files are called after them.
+
+    Raises:
+        ValueError: a split cannot be used, its inputs have another shape than those of train, or its name is none.
+        TypeError: a split, a label, a class name or the transform is not what is asked for.
 
     Examples:
         >>> inputs, labels = torch.randn(20, 4), torch.arange(20) % 3
@@ -106,6 +110,7 @@ def own_data(
         >>> data.model_options, data.facts["sizes"]
         ({'num_classes': 3}, {'train': 12, 'val': 8})
     """
+    _check_arguments(name, class_names, transform, other_splits)
     learnt = as_samples(train, transform=transform, name="train")
     everything = {"train": learnt}
     for split, content in {"val": val, "test": test, **other_splits}.items():
@@ -114,84 +119,51 @@ def own_data(
             first_id = sum(len(samples) for samples in everything.values())
             everything[split] = as_samples(content, name=split, first_id=first_id)
     splits = {split: samples for split, samples in everything.items() if split != "train"}
-    names = _class_names(everything, class_names)
+    _check_alike(everything)
     facts = {
         "sizes": {split: len(samples) for split, samples in everything.items()},
         "split_sha256": {split: split_hash(samples.ids) for split, samples in everything.items()},
         "notes": ["Data of the user's own: ids count the samples of all splits, one after another."],
     }
-    return DataSet(name, names, learnt, splits, {"num_classes": len(names)}, facts)
+    classes = _num_classes(everything, class_names)
+    return DataSet(name, tuple(class_names or ()), learnt, splits, {"num_classes": classes}, facts)
 
 
-def _class_names(splits: Mapping[str, Samples], given: Sequence[str] | None) -> tuple[str, ...]:
-    if given is None:
-        largest = max(int(samples.labels.max()) for samples in splits.values())
-        return tuple(f"class {number}" for number in range(largest + 1))
+def _check_arguments(name: Any, class_names: Any, transform: Any, splits: Iterable[str]) -> None:
+    for split in splits:
+        if not _SPLIT_NAME.fullmatch(split) or split in _TAKEN_NAMES:
+            raise ValueError(f"{split!r} cannot be the name of a split: use letters, digits, _ and -, and not 'last'.")
+    if not isinstance(name, str):
+        raise TypeError(f"name is what the data set is called, a text, and no split; got {type(name).__name__}.")
+    if transform is not None and not callable(transform):
+        raise TypeError(f"transform is a function of a batch, and no split; got {type(transform).__name__}.")
+    if class_names is None:
+        return
+    if not isinstance(class_names, Sequence) or isinstance(class_names, str):
+        raise TypeError(f"class_names must be a list with one name a class, got {type(class_names).__name__}.")
+    for class_name in class_names:
+        if not isinstance(class_name, str) or not class_name:
+            raise TypeError(f"class_names must be texts that are not empty, got {class_name!r}.")
+
+
+def _check_alike(splits: Mapping[str, Samples]) -> None:
+    """One network takes the inputs of all splits; samples of other kinds know themselves what they give."""
+    inputs = {split: samples.inputs for split, samples in splits.items() if isinstance(samples, TensorSamples)}
+    first = next(iter(inputs), "")
+    for split, values in inputs.items():
+        expected, got = tuple(inputs[first].shape[1:]), tuple(values.shape[1:])
+        if got != expected:
+            raise ValueError(f"{split}: inputs have the shape {got}, but those of {first} {expected}.")
+        if values.is_floating_point() != inputs[first].is_floating_point():
+            raise ValueError(f"{split}: inputs are {values.dtype}, but those of {first} {inputs[first].dtype}.")
+
+
+def _num_classes(splits: Mapping[str, Samples], names: Sequence[str] | None) -> int:
     for split, samples in splits.items():
-        if int(samples.labels.max()) >= len(given):
-            raise ValueError(f"{split}: label {int(samples.labels.max())} has no name among {len(given)} class names.")
-    return tuple(given)
+        if names is not None and int(samples.labels.max()) >= len(names):
+            raise ValueError(f"{split}: label {int(samples.labels.max())} has no name among {len(names)} class names.")
+    return len(names) if names is not None else 1 + max(int(samples.labels.max()) for samples in splits.values())
 
 
 def _is_samples(data: Any) -> bool:
     return all(hasattr(data, attribute) for attribute in ("labels", "ids", "batch", "__len__"))
-
-
-def _is_pair(data: Any) -> bool:
-    """A tuple or list of two whole columns, not a list of two samples."""
-    if not isinstance(data, tuple | list) or len(data) != 2:
-        return False
-    inputs, labels = data
-    if isinstance(labels, Tensor | np.ndarray):
-        return isinstance(inputs, Tensor | np.ndarray | list) and labels.ndim == 1 and not _is_sample(inputs)
-    return isinstance(inputs, Tensor | np.ndarray) and isinstance(labels, list | tuple)
-
-
-def _is_sample(value: Any) -> bool:
-    return isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[0], Tensor | np.ndarray)
-
-
-def _pair(data: Any, name: str) -> tuple[Tensor, Tensor]:
-    return _tensor(data[0], name), _labels(data[1], name)
-
-
-def _read(data: Any, name: str) -> tuple[Tensor, Tensor]:
-    """Samples one by one, or batch by batch: a batch is what has a column of labels."""
-    inputs, labels = [], []
-    for item in _items(data, name):
-        if not isinstance(item, tuple | list) or len(item) != 2:
-            raise TypeError(f"{name}: each item must be (input, label) or a batch of both; got {type(item).__name__}.")
-        label = torch.as_tensor(item[1])
-        inputs.append(_tensor(item[0], name) if label.ndim else _tensor(item[0], name).unsqueeze(0))
-        labels.append(_labels(label, name).reshape(-1))
-    if not labels:
-        raise ValueError(f"{name}: there are no samples.")
-    try:
-        return torch.cat(inputs), torch.cat(labels)
-    except RuntimeError as error:
-        shapes = sorted({tuple(part.shape[1:]) for part in inputs})[:3]
-        raise ValueError(f"{name}: inputs must all have the same shape; there are {shapes}.") from error
-
-
-def _items(data: Any, name: str) -> Iterable[Any]:
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not hasattr(data, "__iter__"):
-        return (data[number] for number in range(len(data)))
-    if isinstance(data, str | bytes | Tensor | np.ndarray | Mapping) or not hasattr(data, "__iter__"):
-        raise TypeError(f"{name}: (inputs, labels), a data set or a loader is needed, got {type(data).__name__}.")
-    return data  # type: ignore[no-any-return]
-
-
-def _tensor(values: Any, name: str) -> Tensor:
-    try:
-        return torch.as_tensor(np.asarray(values) if isinstance(values, list | tuple) else values).cpu()
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"{name}: inputs must be tensors or arrays, got {type(values).__name__}.") from error
-
-
-def _labels(values: Any, name: str) -> Tensor:
-    labels = torch.as_tensor(values).cpu()
-    if labels.numel() and (labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool):
-        raise TypeError(f"{name}: labels must be whole numbers, got {labels.dtype}.")
-    if labels.ndim > 1:
-        raise ValueError(f"{name}: labels must be one number a sample, got shape {tuple(labels.shape)}.")
-    return labels.long()

@@ -52,7 +52,7 @@ class DataSet:
 
     Attributes:
         name: as recipes say it.
-        class_names: K names.
+        class_names: K names; empty where classes have none.
         train: what is learnt from; augmented where ``batch`` gets a generator.
         evaluation: the splits that predictions are made for, by name: ``val``, ``test`` and others (``svhn``). The
             labels of out-of-distribution sets are those of their own classes, clipped into [0, K): they say nothing.

@@ -1,17 +1,18 @@
 """The paper's losses by the paper's names."""
 
-import difflib
-import re
 from collections.abc import Callable
 from typing import Any
 
 from torch import nn
 
 from focalcal.gamma import EpochGamma, SampleGamma
+from focalcal.loss_names import LOSS_NAMES, numbered_loss, problem_of_loss
 from focalcal.losses.brier import BrierLoss
 from focalcal.losses.focal import FocalLoss
 from focalcal.losses.mmce import MMCELoss
 from focalcal.losses.smoothing import LabelSmoothingLoss
+
+__all__ = ["LOSS_NAMES", "build_loss"]
 
 # The length of the run that the γ schedules of the paper are meant for.
 _PAPER_EPOCHS = 350
@@ -23,21 +24,17 @@ def _schedule(last: float, total_epochs: int | None) -> EpochGamma:
     )
 
 
+# Those whose names hold a number are built by it.
 _BUILDERS: dict[str, Callable[..., nn.Module]] = {
     "cross-entropy": nn.CrossEntropyLoss,
     "brier": BrierLoss,
     "mmce": lambda **options: MMCELoss(2.0, weighted=True, normalization="published", **options),
     "mmce-formula": lambda **options: MMCELoss(2.0, weighted=True, normalization="formula", **options),
-    "ls-0.05": lambda **options: LabelSmoothingLoss(0.05, **options),
-    "fl-1": lambda **options: FocalLoss(1.0, **options),
-    "fl-2": lambda **options: FocalLoss(2.0, **options),
-    "fl-3": lambda **options: FocalLoss(3.0, **options),
     "flsc-531": lambda epochs=None, **options: FocalLoss(_schedule(1.0, epochs), **options),
     "flsc-532": lambda epochs=None, **options: FocalLoss(_schedule(2.0, epochs), **options),
     "flsd-53": lambda **options: FocalLoss(SampleGamma.flsd53(), **options),
     "flsd-532": lambda **options: FocalLoss(SampleGamma.flsd532(), **options),
 }
-LOSS_NAMES = tuple(_BUILDERS)
 _NUMBERED: dict[str, type[nn.Module]] = {"fl": FocalLoss, "ls": LabelSmoothingLoss}
 
 
@@ -63,18 +60,12 @@ def build_loss(name: str, *, epochs: int | None = None, **options: Any) -> nn.Mo
     """
     if not isinstance(name, str):
         raise TypeError(f"The name of a loss is a string, got {type(name).__name__}.")
-    if name.startswith("flsc-") and name in _BUILDERS:
+    problem = problem_of_loss(name)
+    if problem is not None:
+        raise ValueError(problem if problem.endswith("?") else f"{problem}.")
+    numbered = numbered_loss(name)
+    if numbered is not None:
+        return _NUMBERED[numbered[0]](numbered[1], **options)
+    if name.startswith("flsc-"):
         return _BUILDERS[name](epochs=epochs, **options)
-    if name in _BUILDERS:
-        return _BUILDERS[name](**options)
-    numbered = re.fullmatch(r"(fl|ls)-(\d+(?:\.\d+)?)", name)
-    if numbered:
-        return _NUMBERED[numbered[1]](float(numbered[2]), **options)
-    raise ValueError(
-        f"There is no loss {name!r}{_suggestion(name)}; known are {', '.join(LOSS_NAMES)}, ls-<α>, fl-<γ>."
-    )
-
-
-def _suggestion(name: str) -> str:
-    nearest = difflib.get_close_matches(name.lower(), LOSS_NAMES, n=1, cutoff=0.4)
-    return f": did you mean {nearest[0]!r}?" if nearest else ""
+    return _BUILDERS[name](**options)

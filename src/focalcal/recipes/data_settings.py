@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from focalcal.recipes.settings import Count, Seed, Settings, Whole, listed, named
+from focalcal.recipes.settings import Count, Seed, Settings, Whole, listed, named, without_repeats
 
 
 class ImageData(Settings):
@@ -14,7 +14,9 @@ class ImageData(Settings):
     split_seed: Seed = 0
     train_size: Count = None
     augment: bool = True
-    ood: Annotated[tuple[Literal["svhn", "cifar10_c"], ...], BeforeValidator(listed)] = ()
+    ood: Annotated[
+        tuple[Literal["svhn", "cifar10_c"], ...], BeforeValidator(listed), AfterValidator(without_repeats)
+    ] = ()
     synthetic: Count = None
 
     @model_validator(mode="after")

@@ -50,6 +50,7 @@ def load_recipe(name: str | os.PathLike[str], overrides: Mapping[str, Any] | Ite
 
     Raises:
         ValueError: if there is no such recipe, or for everything that is wrong with it, a line each.
+        TypeError: if the name or the changes are none.
 
     Examples:
         >>> load_recipe("digits/mlp", {"loss": "flsd-53"}).loss
@@ -57,6 +58,8 @@ def load_recipe(name: str | os.PathLike[str], overrides: Mapping[str, Any] | Ite
         >>> load_recipe("digits/mlp", ["epochs=2", "optimizer.lr=0.05"]).optimizer.lr
         0.05
     """
+    if not isinstance(name, str | os.PathLike) or not isinstance(os.fspath(name), str):
+        raise TypeError(f"A recipe is given by its name or its file, got {type(name).__name__}.")
     shown = os.fspath(name)
     content = _with_choices(shown, _read(shown, []), nested(overrides))
     content.setdefault("name", shown)
@@ -127,6 +130,8 @@ def _text_of(name: str, above: list[str]) -> str:
 
 
 def _not_found(name: str, is_file: bool, above: list[str]) -> str:
+    if not name:
+        return "The name of a recipe is empty; `focalcal recipes` lists them, and a file of your own ends in .yaml."
     wanted = f", which {above[-1]} extends" if above else ""
     if is_file:
         return f"There is no recipe file {name}{wanted}."

@@ -27,8 +27,8 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 def _replaced(key: str, old: Any, new: Any) -> Any:
     old, new = _as_group(key, old), _as_group(key, new)
-    if not _is_group(new) or not isinstance(old, Mapping):
-        return new
+    if not _is_group(new) or not isinstance(old, Mapping) or not (new or _is_group(old)):
+        return new  # the last: a schedule is emptied
     if key in _NAMED_GROUPS and "name" in new and old.get("name", new["name"]) != new["name"]:
         return new
     return merged(old, new)
@@ -51,9 +51,7 @@ def nested(overrides: Mapping[str, Any] | Iterable[str]) -> dict[str, Any]:
         >>> nested({"data.synthetic": 8})
         {'data': {'synthetic': 8}}
     """
-    if isinstance(overrides, str):
-        raise TypeError(f"Changes of a recipe are a list of texts or a mapping, got the text {overrides!r}.")
-    pairs = list(overrides.items()) if isinstance(overrides, Mapping) else [_pair(text) for text in overrides]
+    pairs = _pairs(overrides)
     changes: dict[str, Any] = {}
     # The whole group first, then its parts.
     for key, value in sorted(pairs, key=lambda pair: pair[0].count(".")):
@@ -63,16 +61,34 @@ def nested(overrides: Mapping[str, Any] | Iterable[str]) -> dict[str, Any]:
     return changes
 
 
-def _joined(changes: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Both: a name is one more change here, not another group."""
+def _pairs(overrides: Any) -> list[tuple[str, Any]]:
+    if isinstance(overrides, str | bytes) or not isinstance(overrides, Iterable):
+        got = f"the text {overrides!r}" if isinstance(overrides, str) else type(overrides).__name__
+        raise TypeError(f"Changes of a recipe are a list of texts or a mapping, got {got}.")
+    if not isinstance(overrides, Mapping):
+        return [_pair(text) for text in overrides]
+    for key in overrides:
+        if not isinstance(key, str):
+            raise TypeError(f"The keys of a recipe are texts such as 'optimizer.lr', got {key!r}.")
+        if not all(key.split(".")):
+            raise ValueError(f"{key!r} is no key of a recipe; write one such as 'optimizer.lr'.")
+    return list(overrides.items())
+
+
+def _joined(changes: dict[str, Any], more: dict[str, Any], group: str = "") -> dict[str, Any]:
+    """Both: a name is one more change here, not another group. Nothing is changed twice."""
     joined = dict(changes)
     for key, value in more.items():
         old, new = _as_group(key, joined.get(key)), _as_group(key, value)
-        joined[key] = _joined(dict(old), new) if isinstance(old, Mapping) and _is_group(new) else new
+        if key in joined and not (isinstance(old, Mapping) and _is_group(new)):
+            raise ValueError(f"The change of {group}{key} is given twice; give it once.")
+        joined[key] = _joined(dict(old), new, f"{group}{key}.") if key in joined else new
     return joined
 
 
-def _pair(text: str) -> tuple[str, Any]:
+def _pair(text: Any) -> tuple[str, Any]:
+    if not isinstance(text, str):
+        raise TypeError(f"A change of a recipe is a text such as 'optimizer.lr=0.05', got {text!r}.")
     key, sign, value = text.partition("=")
     if not sign or not all(key.split(".")):
         raise ValueError(

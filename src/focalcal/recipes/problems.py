@@ -1,7 +1,7 @@
 """What is wrong with a recipe, all of it at once, in words."""
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -47,7 +47,9 @@ def _problems(details: ErrorDetails, of: type[BaseModel]) -> list[str]:
     place = tuple(_without_tags(details["loc"], of))
     path = ".".join(map(str, place)) or "it"
     if kind == "value_error":
-        return str(details["ctx"]["error"]).split("\n")
+        # The check of one field says what is wrong, and does not know where.
+        where = "" if isinstance(given, Mapping) else f"{path}: "
+        return [where + problem for problem in str(details["ctx"]["error"]).split("\n")]
     if kind == "extra_forbidden":
         return [f"there is no key {path}{_other_key(details['loc'], place, of)}"]
     if kind == "missing":
@@ -59,6 +61,10 @@ def _problems(details: ErrorDetails, of: type[BaseModel]) -> list[str]:
         return [f"{path}.name: {context['tag']!r} is not known{_other_value(context['tag'], context['expected_tags'])}"]
     if kind == "literal_error":
         return [f"{path}: {given!r} is not known{_other_value(given, details['ctx']['expected'])}"]
+    if kind == "invalid_key":
+        return [f"{path}: a key must be a text, got {given!r}"]
+    if given is None:
+        return [f"{path}: give it a value"]
     return [f"{path} {_demand(details)}, got {given!r}"]
 
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BeforeValidator, Field, PositiveFloat, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PositiveFloat, ValidationError, model_validator
 
+from focalcal.loss_names import problem_of_loss
 from focalcal.recipes.data_settings import Data
 from focalcal.recipes.model_settings import Model, networks_for
 from focalcal.recipes.problems import described
@@ -28,6 +29,16 @@ from focalcal.recipes.settings import (
 # ``optimizer: adam`` for ``optimizer: {name: adam}``.
 _Optimizer = Annotated[OptimizerSettings, BeforeValidator(named)]
 _Schedule = Annotated[ScheduleSettings, BeforeValidator(named)]
+
+
+def _known_loss(name: str) -> str:
+    problem = problem_of_loss(name)
+    if problem is not None:
+        raise ValueError(problem[0].lower() + problem[1:])
+    return name
+
+
+_LossName = Annotated[str, AfterValidator(_known_loss)]
 
 
 class Recipe(Settings):
@@ -69,7 +80,7 @@ class Recipe(Settings):
     protocol: str | None = None
     data: Data
     model: Model
-    loss: str = "cross-entropy"
+    loss: _LossName = "cross-entropy"
     reduction: Literal["mean", "sum", "per_sample"] = "mean"
     gamma_schedule: dict[Annotated[int, Field(ge=0)], Annotated[float, Field(ge=0)]] | None = None
     epochs: Whole

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveFloat, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveFloat, model_validator
 
 # Strict: YAML's "yes" is no number of epochs, and neither is 2.0.
 Whole = Annotated[int, Field(gt=0, strict=True)]
@@ -10,6 +10,8 @@ Whole = Annotated[int, Field(gt=0, strict=True)]
 Count = Whole | None
 Share = Annotated[float, Field(ge=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31, strict=True)]
+# More than any machine has cores; so many that the system refuses to start them would end the process.
+_MOST_THREADS = 1024
 # Between checkpoints: little is lost with a run that is killed, and writing them costs next to nothing.
 _CHECKPOINT_SECONDS = 300.0
 # The learning rate of an optimizer where a recipe gives none.
@@ -34,6 +36,14 @@ def named(value: Any) -> Any:
 def listed(value: Any) -> Any:
     """``[svhn]`` for ``svhn``."""
     return [value] if isinstance(value, str) else value
+
+
+def without_repeats(values: tuple[str, ...]) -> tuple[str, ...]:
+    """The same; what is named twice is an error."""
+    repeated = [value for value in values if values.count(value) > 1]
+    if repeated:
+        raise ValueError(f"{repeated[0]} is named twice; name it once")
+    return values
 
 
 def _text_of_number(value: Any) -> Any:
@@ -104,11 +114,15 @@ class HardwareSettings(Settings):
     nodes: Whole = 1
     strategy: Literal["auto", "ddp", "fsdp"] = "auto"
     precision: Annotated[Literal["32", "bf16-mixed", "16-mixed"], BeforeValidator(_text_of_number)] = "32"
-    threads: Count = None
+    threads: Annotated[int, Field(gt=0, le=_MOST_THREADS, strict=True)] | None = None
     deterministic: bool = False
 
 
 class LoggingSettings(Settings):
     """Where the history goes beside ``history.jsonl``."""
 
-    to: Annotated[tuple[Literal["tensorboard", "csv", "mlflow", "wandb"], ...], BeforeValidator(listed)] = ()
+    to: Annotated[
+        tuple[Literal["tensorboard", "csv", "mlflow", "wandb"], ...],
+        BeforeValidator(listed),
+        AfterValidator(without_repeats),
+    ] = ()

@@ -15,6 +15,7 @@ from focalcal.losses import FocalLoss, build_loss
 from focalcal.models import build_model
 from focalcal.recipes import Recipe
 from focalcal.recipes.settings import HardwareSettings, OptimizerSettings
+from focalcal.training.hardware import check_hardware
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -44,6 +45,39 @@ def build_criterion(recipe: Recipe) -> nn.Module:
     if not isinstance(loss, FocalLoss):
         raise ValueError(f"gamma_schedule belongs to a focal loss, and {recipe.loss} is none; leave it out.")
     return FocalLoss(EpochGamma(recipe.gamma_schedule), reduction=reduction)
+
+
+def check_model(model: object) -> None:
+    """Whether a network of the user's own is one.
+
+    Examples:
+        >>> check_model("mlp")
+        Traceback (most recent call last):
+        ...
+        TypeError: model must be a torch.nn.Module, got str; a network of the recipes is chosen by model=NAME in them.
+    """
+    if isinstance(model, type) and issubclass(model, nn.Module):
+        raise TypeError(f"model must be a network, not its class: pass {model.__name__}(…).")
+    if not isinstance(model, nn.Module):
+        got = type(model).__name__
+        hint = "; a network of the recipes is chosen by model=NAME in them" if isinstance(model, str) else ""
+        raise TypeError(f"model must be a torch.nn.Module, got {got}{hint}.")
+
+
+def check_loss(loss: object) -> None:
+    """Whether a loss of the user's own can be called.
+
+    Examples:
+        >>> check_loss(0.5)
+        Traceback (most recent call last):
+        ...
+        TypeError: loss must be the name of a loss or a function of logits and targets, got float.
+    """
+    if isinstance(loss, type) and issubclass(loss, nn.Module):
+        raise TypeError(f"loss must be a loss, not its class: pass {loss.__name__}(…).")
+    if not callable(loss):
+        got = type(loss).__name__
+        raise TypeError(f"loss must be the name of a loss or a function of logits and targets, got {got}.")
 
 
 def build_optimizers(recipe: Recipe, model: nn.Module) -> list[torch.optim.Optimizer]:
@@ -76,14 +110,7 @@ def _optimizer(settings: OptimizerSettings, parameters: list[nn.Parameter]) -> t
 def build_fabric(hardware: HardwareSettings, loggers: list[Any]) -> Fabric:
     """Devices, precision and distribution; under torchrun its own numbers count."""
     devices, nodes = _places(hardware)
-    if hardware.strategy == "fsdp" and not (hardware.accelerator in ("auto", "cuda") and torch.cuda.is_available()):
-        raise ValueError("FSDP shards a network over GPUs, and there is none here; use hardware.strategy=ddp.")
-    if hardware.accelerator == "cuda" and not torch.cuda.is_available():
-        raise ValueError("There is no CUDA device here; use hardware.accelerator=cpu, or auto.")
-    if hardware.accelerator == "mps" and not torch.backends.mps.is_available():
-        raise ValueError("There is no MPS device here; use hardware.accelerator=cpu, or auto.")
-    if hardware.precision == "16-mixed" and _is_cpu(hardware):
-        raise ValueError("hardware.precision=16-mixed is for GPUs, and this is a CPU; use bf16-mixed or 32.")
+    check_hardware(hardware)
     strategy: Any = hardware.strategy
     if devices * nodes > 1 and strategy in ("auto", "ddp"):
         strategy = DDPStrategy(process_group_backend=None)
@@ -97,11 +124,6 @@ def build_fabric(hardware: HardwareSettings, loggers: list[Any]) -> Fabric:
         precision=precision,
         loggers=loggers,
     )
-
-
-def _is_cpu(hardware: HardwareSettings) -> bool:
-    has_gpu = torch.cuda.is_available() or torch.backends.mps.is_available()
-    return hardware.accelerator == "cpu" or (hardware.accelerator == "auto" and not has_gpu)
 
 
 def _places(hardware: HardwareSettings) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from focalcal.data.samples import Batch, Samples
+from focalcal.data.samples import Batch, DataSet, Samples
 from focalcal.predictions import Predictions
 from focalcal.predictions.masking import masking
 from focalcal.training.divergence import diverged_outputs
@@ -29,7 +29,8 @@ def split_predictions(
     """The network's logits for every sample of a split, on every process.
 
     The batches are the same on any number of processes, and each is computed by one of them: nothing is padded and
-    nothing computed twice, so the result does not depend on how many there are.
+    nothing computed twice, so the result does not depend on how many there are. Without ``class_names`` (None, or none
+    at all) classes have no names.
     """
     same_buffers_everywhere(fabric, model)
     batches = evaluation_batches(samples, batch_size)
@@ -40,6 +41,7 @@ def split_predictions(
             inputs = prepare(samples.batch(positions, device=fabric.device, generator=None)).inputs
             outputs.append(_checked(model(inputs), positions).float())
     num_classes = largest_over_processes(fabric, outputs[0].shape[1] if outputs else 0)
+    _check_labels(split, samples, num_classes)
     logits = torch.cat(outputs) if outputs else torch.empty(0, num_classes, device=fabric.device)
     gathered = gather_rows(fabric, logits)
     in_order = torch.empty(len(samples), num_classes)
@@ -55,7 +57,7 @@ def split_predictions(
         samples.labels,
         ids=samples.ids,
         split=split,
-        class_names=class_names,
+        class_names=class_names or None,
         ignore_index=None,
         provenance=masking(masked_classes),
     )
@@ -73,9 +75,22 @@ def check_outputs(logits: Tensor, targets: Tensor, samples: Samples) -> None:
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(targets):
         got = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
         raise ValueError(f"The network must give logits of shape ({len(targets)}, K) for this batch, got {got}.")
-    largest = int(samples.labels.max())
-    if largest >= logits.shape[1]:
-        raise ValueError(f"The network has {logits.shape[1]} outputs, but there is a label {largest} in the data.")
+    _check_labels("train", samples, logits.shape[1])
+
+
+def check_classes(num_outputs: int, data: DataSet) -> None:
+    """Whether a network has an output for every label and every class name: said before an epoch is spent."""
+    for split, samples in {"train": data.train, **data.evaluation}.items():
+        _check_labels(split, samples, num_outputs)
+    if data.class_names and len(data.class_names) != num_outputs:
+        names = len(data.class_names)
+        raise ValueError(f"The network has {num_outputs} outputs, but the data has {names} class names.")
+
+
+def _check_labels(split: str, samples: Samples, num_outputs: int) -> None:
+    largest = int(samples.labels.max()) if len(samples) else -1
+    if largest >= num_outputs:
+        raise ValueError(f"The network has {num_outputs} outputs, but there is a label {largest} in the data's split {split}.")
 
 
 @contextmanager

@@ -87,8 +87,8 @@ class FeatureNorms:
     def _add(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
         if not inputs or not isinstance(inputs[0], Tensor) or inputs[0].ndim < 2:
             return  # a layer of the user's own that takes something else
-        norms = inputs[0].detach().float().flatten(0, -2).norm(dim=-1)
-        self._total += float(norms.double().sum())
+        norms = inputs[0].detach().double().flatten(0, -2).norm(dim=-1)
+        self._total += float(norms.sum())
         self._count += len(norms)
 
     @property

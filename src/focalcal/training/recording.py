@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -45,7 +47,20 @@ def epoch_record(trainer: Trainer) -> dict[str, Any]:
         record["test"] = scaled_summary(trainer.predictions("test"))
     if _is_due(trainer, wanted.train_every):
         record["train_eval"] = scaled_summary(trainer.predictions("train"))
-    return record
+    finite: dict[str, Any] = finite_or_null(record)
+    return finite
+
+
+def finite_or_null(value: Any) -> Any:
+    """The same with null for NaN and infinite numbers, which JSON does not have.
+
+    Examples:
+        >>> finite_or_null({"a": float("inf"), "b": {"c": 1.5}})
+        {'a': None, 'b': {'c': 1.5}}
+    """
+    if isinstance(value, Mapping):
+        return {name: finite_or_null(item) for name, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _is_due(trainer: Trainer, every: int | None) -> bool:

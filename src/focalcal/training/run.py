@@ -21,12 +21,10 @@ from focalcal.training.logging import build_loggers
 from focalcal.training.outcome import run_evaluation
 from focalcal.training.progress import Reporter, reporter
 from focalcal.training.randomness import derived_seed, seed_everything
-from focalcal.training.run_directory import Run, sole_owner
+from focalcal.training.run_directory import Run, check_place, is_finished, sole_owner
 from focalcal.training.trainer import Trainer
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-# What may be another when a run goes on: where it computes and what it writes beside its results, not what comes out.
-_FREE_TO_CHANGE = {"hardware", "checkpoint", "logging", "about", "name"}
 
 
 def train(
@@ -73,7 +71,7 @@ def train(
     # An unknown loss is found before anything begins.
     criterion = build_criterion(chosen) if loss is None or isinstance(loss, str) else loss
     folder = Path(out)
-    _check_place(folder, chosen, resume)
+    check_place(folder, chosen, resume)
     if chosen.hardware.threads is not None:
         torch.set_num_threads(chosen.hardware.threads)
     torch.use_deterministic_algorithms(chosen.hardware.deterministic)
@@ -102,25 +100,6 @@ def _recipe(
     return load_recipe(recipe, changes)
 
 
-def _check_place(folder: Path, recipe: Recipe, resume: bool) -> None:
-    """Nothing that is there already is written over."""
-    config = folder / "config.yaml"
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file; give another folder for the run.")
-    if not config.is_file():
-        return
-    if not resume:
-        raise ValueError(f"{folder} holds a run already: go on with it by --resume (resume=True), or choose another.")
-    earlier = load_recipe(config)
-    before, now = (one.model_dump(mode="json") for one in (earlier, recipe))
-    changed = [key for key in now if key not in _FREE_TO_CHANGE and before[key] != now[key]]
-    if earlier.hardware.precision != recipe.hardware.precision:
-        changed.append("hardware.precision")
-    if changed:
-        what = f"The run in {folder} was begun with another {', '.join(changed)}"
-        raise ValueError(f"{what}: go on with the same, or choose another folder.")
-
-
 def _run(
     fabric: Fabric,
     recipe: Recipe,
@@ -131,7 +110,7 @@ def _run(
     resume: bool,
     show: Reporter,
 ) -> Run:
-    if resume and (folder / "evaluation.json").is_file():
+    if resume and is_finished(folder):
         show.note("This run is finished; there is nothing left to do.")
         return Run(folder, recipe)
     samples = _samples(recipe, data)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +12,10 @@ from typing import Any
 from focalcal.predictions import Predictions
 from focalcal.recipes import Recipe, load_recipe
 from focalcal.training.history import read_history
+
+# What may be another when a run goes on: where it computes and what it writes beside its results, not what comes out.
+_FREE_TO_CHANGE = {"hardware", "checkpoint", "logging", "about", "name"}
+_NEVER_FREE = {"hardware.precision"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,45 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     if not (folder / "config.yaml").is_file():
         raise ValueError(f"{folder} is no run directory: it has no config.yaml.")
     return Run(folder, load_recipe(folder / "config.yaml"))
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether nothing is left to be done: what was measured is there, and what it was measured on."""
+    try:
+        splits = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))["splits"]
+    except (OSError, ValueError, KeyError):
+        return False
+    return all(predictions_path(folder, split).is_file() for split in splits)
+
+
+def check_place(folder: Path, recipe: Recipe, resume: bool) -> None:
+    """Refuse a folder that holds another run, or this one where it is not to be continued: nothing is written over."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; give another folder for the run.")
+    config = folder / "config.yaml"
+    has_begun = (folder / "evaluation.json").exists() or any(folder.glob("checkpoints/*.safetensors"))
+    if not config.is_file() or not has_begun:
+        return
+    if not resume:
+        raise ValueError(f"{folder} holds a run already: go on with it by --resume (resume=True), or choose another.")
+    changed = _differences(load_recipe(config), recipe)
+    if changed:
+        what = f"The run in {folder} was begun with {' and '.join(changed)}"
+        raise ValueError(f"{what}: go on with the same, or choose another folder.")
+
+
+def _differences(before: Recipe, now: Recipe) -> list[str]:
+    """``another epochs (2, not 3)`` for each field that decides what comes out."""
+    old, new = _flat(before.model_dump(mode="json")), _flat(now.model_dump(mode="json"))
+    keys = [key for key in {**old, **new} if key.partition(".")[0] not in _FREE_TO_CHANGE or key in _NEVER_FREE]
+    return [f"another {key} ({old.get(key)}, not {new.get(key)})" for key in keys if old.get(key) != new.get(key)]
+
+
+def _flat(group: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in group.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return flat
 
 
 @contextmanager

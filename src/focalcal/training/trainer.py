@@ -178,6 +178,9 @@ class Trainer:
         if portion == 0:
             return logits.sum() * 0.0
         loss = self.loss(logits, targets)
+        if not isinstance(loss, Tensor) or loss.ndim or not loss.requires_grad:
+            got = f"{type(loss).__name__}" + (f" of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else "")
+            raise TypeError(f"The loss must give one number that depends on the logits, got a {got}: take its mean.")
         if self.recipe.reduction == "mean":
             return loss * portion if portion < 1 else loss
         return loss / samples if self.recipe.reduction == "per_sample" else loss

@@ -1,0 +1,53 @@
+"""What losses are called: the one list that recipes are checked by and losses are built by."""
+
+import difflib
+import re
+
+LOSS_NAMES = (
+    "cross-entropy",
+    "brier",
+    "mmce",
+    "mmce-formula",
+    "ls-0.05",
+    "fl-1",
+    "fl-2",
+    "fl-3",
+    "flsc-531",
+    "flsc-532",
+    "flsd-53",
+    "flsd-532",
+)
+_NUMBERED = re.compile(r"(fl|ls)-([0-9]+(?:\.[0-9]+)?)")
+
+
+def numbered_loss(name: str) -> tuple[str, float] | None:
+    """The kind and the number of a name that is made of both, fl-<γ> or ls-<α>.
+
+    Examples:
+        >>> numbered_loss("fl-2.5"), numbered_loss("flsd-53")
+        (('fl', 2.5), None)
+    """
+    found = _NUMBERED.fullmatch(name)
+    return (found[1], float(found[2])) if found else None
+
+
+def problem_of_loss(name: str) -> str | None:
+    """What is wrong with the name of a loss, without the full stop; None if it can be built.
+
+    Examples:
+        >>> problem_of_loss("ls-0.1") is None
+        True
+        >>> problem_of_loss("flsd53")
+        "There is no loss 'flsd53'; did you mean 'flsd-53'?"
+        >>> problem_of_loss("ls-1")
+        'The α of ls-<α> must lie in [0, 1), got 1'
+    """
+    numbered = numbered_loss(name)
+    if numbered is not None and numbered[0] == "ls" and numbered[1] >= 1:
+        return f"The α of ls-<α> must lie in [0, 1), got {numbered[1]:g}"
+    if numbered is not None or name in LOSS_NAMES:
+        return None
+    nearest = difflib.get_close_matches(name.lower(), LOSS_NAMES, n=1, cutoff=0.4)
+    if nearest:
+        return f"There is no loss {name!r}; did you mean {nearest[0]!r}?"
+    return f"There is no loss {name!r}; known are {', '.join(LOSS_NAMES)}, ls-<α>, fl-<γ>"
