@@ -22,7 +22,7 @@ def test_compare_prints_a_table_and_writes_files(focalcal, tmp_path):
     [
         (["digits/mlp"], "--out is missing"),
         (["digits/nothing", "--out", "x"], "There is no recipe digits/nothing"),
-        (["digits/mlp", "--losses", "cross-entropy,focal", "--out", "x"], "There is no loss 'focal'"),
+        (["digits/mlp", "--losses", "cross-entropy,focal", "--out", "x"], "there is no loss 'focal'"),
         (["digits/mlp", "--losses", ",", "--out", "x"], "There is no loss to train with"),
         (["digits/mlp", "loss=fl-3", "--out", "x"], "loss=fl-3 does not belong here"),
         (["digits/mlp", "epochs=0", "--out", "x"], "epochs"),

@@ -61,7 +61,7 @@ def test_report_of_a_file(command, folder):
     assert (ran.code, ran.out) == (0, "")
     assert ran.err == "focalcal: Wrote r.html.\n"
     text = (folder / "r.html").read_text(encoding="utf-8")
-    assert "<h1>A &lt;b&gt;</h1>" in text
+    assert "<h1><bdi>A &lt;b&gt;</bdi></h1>" in text
     assert "fitted on 300 validation samples" in text
     assert "focalcal report test.npz --val val.npz --out r.html --bootstrap 50 --title &#39;A &lt;b&gt;&#39;" in text
 
@@ -93,8 +93,26 @@ def test_what_is_refused(refused, folder):
     assert "--val is given 1 times for 2 sources" in refused("test.npz", "other.npz", "--val", "val.npz")
     assert "the same name" in refused("test.npz", "other.npz", "--name", "a", "--name", "a")
     assert "is one of the files that are read" in refused("test.npz", "--out", "test.npz")
+    assert "--ood gives the name 'a' twice" in refused("test.npz", "--ood", "a=other.npz", "--ood", "a=val.npz")
+    assert "--name is empty" in refused("test.npz", "--name", "")
+    assert "number of bins must be at most 10,000" in refused("test.npz", "--bins", 1_000_000_000)
+    assert "take at least 20" in refused("test.npz", "--bootstrap", 19)
+    assert "the very predictions that are reported on" in refused("test.npz", "--val", "test.npz")
+    assert "--allow-test" not in refused("test.npz", "--val", "other.npz")
     assert "its folder does not exist" in refused("test.npz", "--out", "no/r.html")
     assert not (folder / "report.html").exists()
+
+
+def test_no_file_of_a_run_is_overwritten(refused, folder):
+    (folder / "run" / "predictions").mkdir(parents=True)
+    target = folder / "run" / "predictions" / "test.safetensors"
+    predictions(n=30, seed=1, split="test").save(target)
+    (folder / "run" / "history.jsonl").write_text("{}\n")
+    before = target.read_bytes()
+    assert "is a file of the run run" in refused("run", "--out", target)
+    assert "is a file of the run run" in refused("run", "--out", "run/history.jsonl")
+    assert target.read_bytes() == before
+    assert (folder / "run" / "history.jsonl").read_text() == "{}\n"
 
 
 def test_a_missing_extra_is_one_sentence(refused, folder, monkeypatch):

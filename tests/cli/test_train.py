@@ -20,7 +20,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def command(*arguments):
-    return [sys.executable, "-m", "focalcal", "train", *map(str, arguments)]
+    return [sys.executable, "-m", "focalcal", "train", *map(str, arguments), "--no-report"]
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,9 @@ def test_what_is_written_where(whole):
 
 def interrupt(out, number, *more):
     """Ask a run to stop when it has done an epoch, and return what it said."""
-    slow = [*RECIPE, "checkpoint.every_steps=1"]  # writing so often gives the signal time to come before the end
+    changed = {one.partition("=")[0] for one in more}
+    kept = [one for one in RECIPE if one.partition("=")[0] not in changed]
+    slow = [*kept, "checkpoint.every_steps=1"]  # writing so often gives the signal time to come before the end
     running = subprocess.Popen(
         command(*slow, *more, "--out", out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT, text=True
     )
@@ -99,7 +101,7 @@ TWO = {
 def test_two_processes(one_process, tmp_path, way):
     module, changes = TWO[way]
     ran = subprocess.run(
-        [sys.executable, "-m", *module, *PLAIN, *changes, "--out", tmp_path / "two", "--quiet"],
+        [sys.executable, "-m", *module, *PLAIN, *changes, "--out", tmp_path / "two", "--quiet", "--no-report"],
         capture_output=True,
         env=ENVIRONMENT,
         timeout=240,
@@ -131,7 +133,7 @@ def test_diverged(focalcal, tmp_path):
 
 
 def test_json_and_resume_of_a_finished_run(focalcal, one_process):
-    ran = focalcal("train", "--resume", "--out", one_process, "--json")
+    ran = focalcal("train", "--resume", "--out", one_process, "--json", "--no-report")
     assert ran.code == 0
     assert json.loads(ran.out)["splits"]["test"]["before"]["nll"] > 0
     assert ran.err == "digits/mlp: This run is finished; there is nothing left to do.\n"
@@ -147,3 +149,10 @@ def test_refusals(refused, one_process, tmp_path):
     assert "is none here" in refused("train", "digits/mlp", "hardware.strategy=fsdp", "--out", tmp_path / "a")
     assert "focal-lose" in refused("train", "digits/mlp", "loss=focal-lose", "--out", tmp_path / "a")
     assert not Path(tmp_path / "a").exists()
+
+
+def test_a_report_is_written(focalcal, tmp_path):
+    ran = focalcal("train", *PLAIN, "--out", tmp_path / "a")
+    assert ran.code == 0
+    assert f"The report is {tmp_path / 'a' / 'report.html'}" in ran.err
+    assert "digits/mlp" in (tmp_path / "a" / "report.html").read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from focalcal.metrics.binning import (
     bin_index,
+    check_bins,
     edges,
     equal_mass_bounds,
     equal_mass_cuts,
@@ -25,6 +26,12 @@ quick = settings(deadline=None, max_examples=60)
 @given(bin_numbers)
 def test_edges_are_the_doubles_i_over_m(bins):
     assert edges(bins).tolist() == [i / bins for i in range(bins + 1)]
+
+
+def test_more_bins_than_anyone_can_look_at_are_refused():
+    check_bins(10_000)
+    with pytest.raises(ValueError, match=r"at most 10,000, not 1,000,000,000: pass for example bins=15\."):
+        check_bins(1_000_000_000)
 
 
 @pytest.mark.parametrize("bins", range(1, 130))

@@ -153,6 +153,29 @@ def test_a_broken_history_is_named(tmp_path, line):
         plots.training_curves(path)
 
 
+@pytest.mark.parametrize("torn", [b'{"epoch": 2, "va', '{"epoch": 2, "name": "é'.encode()[:-1]])
+def test_a_torn_last_line_is_noted(tmp_path, torn):
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(b'{"epoch": 0}\n{"epoch": 1}\n' + torn)
+    curves = plots.training_curves(path)
+    assert curves.epochs.tolist() == [0, 1]
+    assert curves.notes == ("The last line of history.jsonl (line 3) is not complete, and was left out.",)
+
+
+def test_a_last_line_without_an_end_is_read(tmp_path):
+    path = tmp_path / "history.jsonl"
+    path.write_text('{"epoch": 0}\n{"epoch": 1}')
+    assert plots.training_curves(path).epochs.tolist() == [0, 1]
+    assert plots.training_curves(path).notes == ()
+
+
+def test_a_history_that_is_no_text_is_named(tmp_path):
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(b"\x80\xff\x00\n\x81\n")
+    with pytest.raises(ValueError, match=r"history\.jsonl, line 1, is not an epoch"):
+        plots.training_curves(path)
+
+
 def test_an_empty_history(tmp_path):
     with pytest.raises(ValueError, match="no epoch yet"):
         plots.training_curves([])

@@ -102,7 +102,13 @@ def all_right():
     return Predictions.from_logits(logits, logits.argmax(1))
 
 
-_MAKERS = {maker.__name__: maker for maker in (single, comparison, many_classes, tiny)}
+def sharp(out, folder):
+    """So over-confident that the temperature lies beyond the slider's own."""
+    test, val = (world(300, 3, seed=seed, sharpness=20.0) for seed in (0, 1))
+    return write_report(test, out, val=val, bootstrap=0)
+
+
+_MAKERS = {maker.__name__: maker for maker in (single, comparison, many_classes, tiny, sharp)}
 
 
 @pytest.fixture(scope="session")

@@ -234,3 +234,53 @@ def test_twenty_samples_without_a_mistake(opened):
     assert not tab.locator("#go-fitted").is_visible()
     assert "No temperature is proposed" in tab.locator(".verdict").inner_text()
     assert "There is no mistake" in tab.locator("#mistakes").inner_text()
+
+
+def test_a_temperature_at_the_end_of_the_slider(opened):
+    tab = opened("sharp")
+    assert stops(tab)[-1] > 10
+    tab.set_viewport_size({"width": 390, "height": 740})
+    wait_until(tab, "document.querySelector('#reliability .main-svg').getBoundingClientRect().width <= 370")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    box = tab.locator("#mark-fitted").bounding_box()
+    assert box["x"] + box["width"] <= 390
+
+
+def test_whiskers_are_the_intervals(opened):
+    tab = opened("comparison")
+    models = json.loads(tab.locator("#data").text_content())["models"]
+    traces = tab.evaluate("document.getElementById('bars').data.map(({y, error_y}) => [y, error_y && error_y.array])")
+    for when, (middle, half) in (("before", traces[1]), ("after", traces[3])):
+        ends = [model[when]["intervals"]["ece"] for model in models]
+        assert [(m - h, m + h) for m, h in zip(middle, half, strict=True)] == [pytest.approx(end) for end in ends]
+    assert tab.locator("#bars .yerror").count() >= 4
+
+
+def test_the_chosen_class_is_said_to_be_pressed(opened):
+    tab = opened("single")
+    tab.locator("#classes tbody button").nth(2).click()
+    assert [row.get_attribute("aria-pressed") for row in tab.locator("#classes tbody button").all()] == [
+        *("false", "false", "true", "false"),
+    ]
+
+
+def test_print_says_how_many_classes_there_are(opened):
+    tab = opened("many_classes")
+    line = tab.locator("#class-printed")
+    assert not line.is_visible()
+    tab.emulate_media(media="print")
+    assert line.inner_text() == "Printed are the first 40 of 1,000 classes."
+    assert tab.locator("#classes tbody tr:visible").count() == 40
+
+
+def test_names_do_not_turn_what_stands_around_them(opened):
+    tab = opened("single")
+    for place in ("#classes tbody button", "#confusions tbody th", "#confusions td.name", "#mistakes .words", "h1"):
+        assert tab.locator(f"{place} bdi").count() >= 1
+
+
+def test_numbers_and_headings_stay_in_one_piece(opened):
+    tab = opened("comparison")
+    tab.set_viewport_size({"width": 360, "height": 740})
+    style = "cell => getComputedStyle(cell).whiteSpace"
+    assert set(tab.locator(".comparison thead th, .comparison td").evaluate_all(f"c => c.map({style})")) == {"nowrap"}

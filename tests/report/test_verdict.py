@@ -3,7 +3,7 @@ import math
 import pytest
 
 from focalcal.metrics import Evaluation
-from focalcal.report.verdict import verdict
+from focalcal.report.verdict import BALANCED, UNDECIDED, shows_miscalibration, tendency, verdict
 
 
 def said(values, intervals=None):
@@ -16,8 +16,9 @@ def said(values, intervals=None):
         (0.054, (0.05, 0.06), "Over-confident by 5.4 points: mean confidence 95.40%, accuracy 90.00%."),
         (-0.12, (-0.13, -0.11), "Under-confident by 12.0 points: mean confidence 78.00%, accuracy 90.00%."),
         (0.01, (-0.01, 0.03), "Neither over- nor under-confident on the whole: mean confidence 91.00%"),
-        (0.01, None, "Over-confident by 1.0 points"),
-        (0.0, None, "Neither over- nor under-confident"),
+        (0.01, (-0.02, 0.04), "Too few samples to show over- or under-confidence either way: mean confidence 91.00%"),
+        (0.08, None, "Over-confident by 8.0 points"),
+        (0.01, None, "Too few samples to show over- or under-confidence either way"),
     ],
 )
 def test_confidence(gap, interval, words):
@@ -39,6 +40,37 @@ def test_confidence(gap, interval, words):
 def test_ece_and_its_floor(ece, low, words):
     intervals = {} if math.isnan(low) else {"ece": (low, 2 * ece)}
     assert words in said({"ece": ece, "ece_floor": 0.01}, intervals)
+
+
+def test_balance_without_an_interval_takes_many_samples():
+    values = {"accuracy": 0.9, "signed_gap": 0.0, "mean_confidence": 0.9}
+    assert tendency(Evaluation(values, 100, 2, 15)) == UNDECIDED
+    assert tendency(Evaluation(values, 1000, 2, 15)) == BALANCED
+
+
+@pytest.mark.parametrize(
+    ("n", "accuracy", "confidence", "decided"),
+    [(20, 1.0, 0.9, False), (20, 1.0, 0.7, True), (20, 0.0, 0.1, False), (20, 0.0, 0.9, True), (1, 0.0, 0.999, False)],
+)
+def test_samples_that_are_all_right_or_all_wrong(n, accuracy, confidence, decided):
+    gap = confidence - accuracy
+    values = {
+        "accuracy": accuracy,
+        "signed_gap": gap,
+        "mean_confidence": confidence,
+        "ece": abs(gap),
+        "ece_floor": 0.05,
+    }
+    ends = {"signed_gap": (gap - 0.01, gap + 0.01), "ece": (abs(gap) - 0.01, abs(gap) + 0.01)}
+    found = Evaluation(values, n, 2, 15, ends, 0.9)
+    assert (tendency(found) != UNDECIDED) == decided
+    assert shows_miscalibration(found) == decided
+    assert ("so few, miscalibration is not shown" in " ".join(verdict(found))) == (not decided)
+
+
+def test_an_infinite_loss():
+    assert said({"nll": math.inf}) == "Labels were given probability 0: NLL is infinite; clip or smooth before use."
+    assert verdict(Evaluation({"nll": math.inf}, 9, 2, 15), 1)[0].startswith("1 label was given probability 0")
 
 
 def test_nothing_is_said_without_the_numbers():

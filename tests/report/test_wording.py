@@ -4,9 +4,11 @@ import pytest
 import torch
 
 from focalcal.predictions import Predictions
+from focalcal.report.content import model_content
 from focalcal.report.examination import Request, examined
+from focalcal.report.readings import written
 from focalcal.report.sources import model_sources
-from focalcal.report.wording import headline, next_steps, sentences
+from focalcal.report.wording import headline, mood, next_steps, sentences
 from report.conftest import world
 
 
@@ -76,6 +78,60 @@ def test_a_class_of_few_samples_is_not_accused():
     ]
     assert not any(step.startswith("Look at class") for step in steps)
     assert sum(step.startswith("Evaluate on more samples: with 120,") for step in steps) == 5
+
+
+def of_confidence(n, right, confidence):
+    """Binary predictions of which so many are right, said with one confidence."""
+    return Predictions.from_probs(torch.full((n,), confidence), torch.arange(n) < right)
+
+
+def test_few_samples_show_nothing_either_way():
+    found = model(of_confidence(20, 13, 0.805))
+    assert (headline(found), mood(found)) == ("Too few samples to tell", "open")
+    assert "either way: mean confidence 80.50%, accuracy 65.00%" in sentences(found)[0]
+    assert next_steps(found)[0].startswith("Do not rely on the confidences yet")
+
+
+def test_one_sample_shows_nothing():
+    found = model(of_confidence(1, 0, 0.99))
+    assert (headline(found), mood(found)) == ("Too few samples to tell", "open")
+
+
+def test_labels_of_probability_0():
+    probs = torch.tensor([[0.95, 0.05, 0.0]]).repeat(2000, 1)
+    labels = torch.zeros(2000, dtype=torch.int64)
+    labels[::20] = 1
+    labels[:2] = 2
+    found = model(Predictions.from_probs(probs, labels))
+    assert "2 labels were given probability 0: NLL is infinite; clip or smooth before use." in sentences(found)
+    assert (headline(found), mood(found)) == ("Infinite loss: labels were given probability 0", "off")
+    assert next_steps(found) == ["Clip or smooth the probabilities: no label may have probability 0."]
+
+
+def test_steps_follow_from_the_verdict():
+    steps = next_steps(model(two_errors()))
+    assert not any(step.startswith(("Fit T on", "Divide the logits")) for step in steps)
+    none_is_best = next_steps(model(of_confidence(300, 300, 0.7)))
+    assert none_is_best[0].startswith("No temperature is best here: try --method vector")
+    certain = next_steps(model(of_confidence(300, 150, 1.0)))
+    assert "Evaluate on more samples: 300 are few." in certain
+
+
+def test_soft_labels_are_named():
+    preds = world(200, 3)
+    soft = torch.nn.functional.one_hot(preds.labels, 3) * 3 + 1
+    found = model(Predictions.from_logits(preds.values, soft))
+    assert "the labels are soft" in next_steps(found)[-1]
+    assert model_content(found)["facts"] == "200 samples, 3 classes, soft labels"
+
+
+def test_the_floor_of_the_scaled_model_stands_beside_its_ece():
+    found = model(world(3000, 4, sharpness=2.0))
+    floor = written("ece_floor", found.after.values["ece_floor"])
+    assert floor != written("ece_floor", found.before.values["ece_floor"])
+    assert sentences(found)[-1].endswith(f"would show at this sample size ({floor}).")
+    tile = next(tile for tile in model_content(found)["tiles"] if tile["title"] == "ECE")
+    assert tile["beside"].endswith(f"scaled {written('ece', found.after.values['ece'])} (floor {floor})")
 
 
 def test_without_intervals():

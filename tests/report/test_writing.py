@@ -84,7 +84,7 @@ def test_a_comparison_says_what_is_shown(pages):
     found = {(d["metric"], d["when"]): d for d in numbers["differences"]}
     assert found["ece", "before"]["verdict"] == "flsd-53 has the lower ece"
     assert set(found) >= {("error", "before"), ("nll", "after"), ("ece", "after")}
-    assert "difference shown: flsd-53 is lower" in text
+    assert "difference shown: <bdi>flsd-53</bdi> is lower" in text
 
 
 def test_other_samples_are_not_compared(tmp_path):
@@ -109,6 +109,7 @@ def test_files_and_settings_are_recorded(tmp_path):
     world(100, 3).save(tmp_path / "test.npz")
     out = write_report(tmp_path / "test.npz", tmp_path / "r.html", bootstrap=50, seed=3, command="focalcal report <x>")
     numbers = embedded(out, "numbers")
+    assert numbers["files"][0]["uses"] == [{"model": "test.npz", "role": "predictions"}]
     assert numbers["files"][0]["sha256"] == sha256(tmp_path / "test.npz")
     assert numbers["settings"] == {"bins": 15, "resamples": 50, "level": 0.9, "seed": 3}
     assert "focalcal report &lt;x&gt;" in visible(out)
@@ -196,3 +197,86 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     with pytest.raises(ImportError, match=r"install focalcal\[report\]"):
         write_report(world(30, 3), tmp_path / "r.html", bootstrap=0)
     assert not (tmp_path / "r.html").exists()
+
+
+def test_a_configuration_that_is_no_text_is_named(tmp_path):
+    run = make_run(tmp_path / "run", seed=1, sharpness=2.0)
+    (run / "config.yaml").write_bytes(b"\x80\xff")
+    with pytest.raises(ValueError, match=r"config\.yaml is not a text in UTF-8"):
+        write_report(run, tmp_path / "r.html", bootstrap=0)
+
+
+def test_a_torn_history_is_noted_on_the_page(tmp_path):
+    run = make_run(tmp_path / "run", seed=1, sharpness=2.0)
+    with open(run / "history.jsonl", "a", encoding="utf-8") as file:
+        file.write('{"epoch": 5, "tr')
+    assert "line of history.jsonl (line 6) is not complete" in visible(
+        write_report(run, tmp_path / "r.html", bootstrap=0)
+    )
+
+
+def test_what_is_read_is_never_overwritten(tmp_path):
+    run = make_run(tmp_path / "run", seed=1, sharpness=2.0)
+    (run / "link.html").symlink_to(run / "config.yaml")
+    (run / "hard.html").hardlink_to(run / "predictions" / "test.safetensors")
+    world(30, 4, seed=7).save(tmp_path / "val.npz")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for name in ("predictions/val.safetensors", "history.jsonl", "config.yaml", "link.html", "hard.html", "../val.npz"):
+        with pytest.raises(ValueError, match="write to another name"):
+            write_report(run, run / name, val=tmp_path / "val.npz", bootstrap=0)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    (run / "report.html").write_text("the last one")
+    assert "Calibration of run" in visible(write_report(run, run / "report.html", bootstrap=0))
+
+
+def test_names_of_classes_can_be_told_apart(tmp_path):
+    preds = world(60, 4, class_names=["same", "same", " ", "ant"])
+    out = write_report(preds, tmp_path / "r.html", bootstrap=0)
+    assert embedded(out, "data")["classNames"] == [["same (0)", "same (1)", "(class 2)", "ant"]]
+    with pytest.raises(ValueError, match="empty name"):
+        write_report({"": preds}, tmp_path / "r.html", bootstrap=0)
+
+
+def test_six_models_are_compared_with_the_best(tmp_path):
+    models = {f"m{i}": world(60, 3, sharpness=1.0 + i) for i in range(6)}
+    out = write_report(models, tmp_path / "r.html", bootstrap=20)
+    assert "each is compared with the best by NLL only: <bdi>m0</bdi>." in visible(out)
+    differences = embedded(out, "numbers")["differences"]
+    assert len(differences) > 0
+    assert all("m0" in difference["names"] for difference in differences)
+
+
+def test_a_file_is_listed_once_with_its_uses(tmp_path):
+    world(60, 3).save(tmp_path / "test.npz")
+    world(60, 3, seed=1).save(tmp_path / "val.npz")
+    sources = {"a": tmp_path / "test.npz", "b": tmp_path / "test.npz"}
+    out = write_report(sources, tmp_path / "r.html", val=[tmp_path / "val.npz"] * 2, bootstrap=0)
+    files = embedded(out, "numbers")["files"]
+    assert [
+        (file["name"].rpartition("/")[2], [(use["model"], use["role"]) for use in file["uses"]]) for file in files
+    ] == [
+        ("test.npz", [("a", "predictions"), ("b", "predictions")]),
+        ("val.npz", [("a", "validation"), ("b", "validation")]),
+    ]
+    assert "<bdi>a</bdi>: <bdi>predictions</bdi><br><bdi>b</bdi>: <bdi>predictions</bdi>" in visible(out)
+
+
+def test_the_same_samples_are_no_validation(tmp_path):
+    preds = world(60, 3)
+    with pytest.raises(ValueError, match="the very predictions that are reported on"):
+        write_report({"m": preds}, tmp_path / "r.html", val=world(60, 3), bootstrap=0)
+
+
+def test_what_is_cheap_is_checked_first(tmp_path, monkeypatch):
+    monkeypatch.setattr("focalcal.report.writing.examined", None)
+    with pytest.raises(ValueError, match=r"out-of-distribution \(x\) predictions have 4 classes and the others 3"):
+        write_report({"m": world(60, 3)}, tmp_path / "r.html", ood={"x": world(60, 4)})
+    with pytest.raises(ValueError, match="its folder does not exist"):
+        write_report("no file.npz", tmp_path / "none" / "r.html")
+
+
+@pytest.mark.parametrize(("bins", "chosen"), [(25, 25), (20, 15), (10_000, 50)])
+def test_the_bins_of_the_metrics_are_preselected(tmp_path, bins, chosen):
+    text = visible(write_report(world(60, 3), tmp_path / "r.html", bins=bins, bootstrap=0))
+    assert f"<option selected>{chosen}</option>" in text
+    assert (f"The metrics have {bins}, which" in text) == (bins != chosen)
