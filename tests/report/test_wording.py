@@ -47,10 +47,10 @@ def test_a_temperature_of_other_data_may_do_harm():
     assert "would make it worse: ECE rises from" in sentences(found)[-1]
 
 
-def two_errors(n=4000):
+def two_errors(confidences=(0.95, 0.65), n=4000):
     """Half of the samples over-confident, half under-confident: right on average, and no temperature helps."""
     generator = torch.Generator().manual_seed(0)
-    confidence = torch.tensor([0.95, 0.65]).repeat(n // 2)
+    confidence = torch.tensor(confidences).repeat(n // 2)
     right = torch.rand(n, generator=generator) < torch.tensor([0.80, 0.80]).repeat(n // 2)
     return Predictions.from_probs(confidence, right)
 
@@ -105,11 +105,14 @@ def test_labels_of_probability_0():
     found = model(Predictions.from_probs(probs, labels))
     assert "2 labels were given probability 0: NLL is infinite; clip or smooth before use." in sentences(found)
     assert (headline(found), mood(found)) == ("Infinite loss: labels were given probability 0", "off")
-    assert next_steps(found) == ["Clip or smooth the probabilities: no label may have probability 0."]
+    assert next_steps(found)[0] == ("Clip or smooth the probabilities: no label may have probability 0.")
 
 
 def test_steps_follow_from_the_verdict():
-    steps = next_steps(model(two_errors()))
+    useless = model(two_errors((0.9, 0.7)))
+    assert "is no repair" in sentences(useless)[-1]
+    steps = next_steps(useless)
+    assert steps[0].startswith("One temperature is not enough")
     assert not any(step.startswith(("Fit T on", "Divide the logits")) for step in steps)
     none_is_best = next_steps(model(of_confidence(300, 300, 0.7)))
     assert none_is_best[0].startswith("No temperature is best here: try --method vector")
