@@ -86,6 +86,12 @@ def test_validation_predictions_of_another_network():
         fitted_scaling(world(50, 3), world(50, 4))
 
 
+def test_the_same_samples_are_cross_fitted_and_never_called_validation():
+    scaling, notes = fitted_scaling(world(50, 3), world(50, 3))
+    assert scaling == fitted_scaling(world(50, 3), None)[0]
+    assert notes == ["The validation predictions are those that are reported on, and were not used."]
+
+
 def test_test_data_are_refused_as_validation_data():
     with pytest.raises(ValueError, match="split 'test'"):
         fitted_scaling(world(50, 3), world(50, 3, split="test"))

@@ -36,8 +36,10 @@ def report(
     ] = None,
     name: Annotated[list[str] | None, typer.Option(help="What to call a source; once for each, in order.")] = None,
     title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
-    bins: Annotated[int, typer.Option(min=1, help="How many bins the binned metrics have.")] = 15,
-    bootstrap: Annotated[int, typer.Option(min=0, help="How many resamples make the intervals; 0 for none.")] = 1000,
+    bins: Annotated[int, typer.Option(min=1, help="How many bins the binned metrics have; at most 10,000.")] = 15,
+    bootstrap: Annotated[
+        int, typer.Option(min=0, help="Resamples for intervals: 0 for none, else at least 20.")
+    ] = 1000,
     level: Annotated[float, typer.Option(help="How often an interval is to cover what it estimates.")] = 0.9,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same report.")] = 0,
     *,
@@ -60,10 +62,12 @@ def report(
     read = [*sources, *(val or []), *outside.values()]
     check_exist(*read)
     _check_numbers(len(sources), {"--val": val, "--name": name})
-    check_place(out, [path for path in read if path.is_file()])
+    check_place(out, read)
     with progress("writing the report"), needing_extra():
         from focalcal.report import write_report
+        from focalcal.report.destination import check_destination
 
+        check_destination(out, read)
         write_report(
             dict(zip(name, sources, strict=True)) if name else sources,
             out,
@@ -110,6 +114,8 @@ def _by_name(pairs: Sequence[str]) -> dict[str, Path]:
         name, equals, path = pair.partition("=")
         if not (name and equals and path):
             raise ValueError(f"--ood must be NAME=FILE, such as svhn=svhn.safetensors, not {pair!r}.")
+        if name in found:
+            raise ValueError(f"--ood gives the name {name!r} twice; give each data set its own.")
         found[name] = Path(path)
     return found
 
@@ -118,6 +124,8 @@ def _check_numbers(sources: int, given: Mapping[str, Sequence[Any] | None]) -> N
     for option, values in given.items():
         if values and len(values) != sources:
             raise ValueError(f"{option} is given {len(values)} times for {sources} sources; give it once for each.")
+        if option == "--name" and values and not all(value.strip() for value in values):
+            raise ValueError("--name is empty; give a name that can be read.")
         if option == "--name" and values and len(set(values)) < len(values):
             raise ValueError("--name gives two sources the same name; give each its own.")
 

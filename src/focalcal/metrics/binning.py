@@ -11,6 +11,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
+_MOST_BINS = 10_000
+
 
 def edges(bins: int) -> Tensor:
     """The M + 1 edges of M bins of equal width, as the doubles i/M.
@@ -30,11 +32,13 @@ def edges(bins: int) -> Tensor:
 
 
 def check_bins(bins: int) -> None:
-    """Raise unless the number of bins is a whole number of at least 1."""
+    """Raise unless the number of bins is a whole number from 1 to 10,000: more would fill the memory, not a diagram."""
     if isinstance(bins, bool) or not isinstance(bins, int):
         raise TypeError(f"the number of bins must be an integer, not {type(bins).__name__}: pass for example bins=15.")
     if bins < 1:
         raise ValueError(f"the number of bins must be at least 1, not {bins}: pass for example bins=15.")
+    if bins > _MOST_BINS:
+        raise ValueError(f"the number of bins must be at most {_MOST_BINS:,}, not {bins:,}: pass for example bins=15.")
 
 
 def bin_index(p: Tensor, bins: int) -> Tensor:

@@ -41,11 +41,13 @@ class TrainingCurves:
         epochs: (E,) int64.
         values: (E,) float64 by split and key, NaN in an epoch in which it was not measured.
         gammas: (E,) float64 by γ: the share of samples that had it; empty where the loss has no γ by sample.
+        notes: sentences about what could not be read.
     """
 
     epochs: npt.NDArray[np.int64]
     values: Mapping[str, Mapping[str, Array]]
     gammas: Mapping[str, Array]
+    notes: tuple[str, ...] = ()
 
 
 def training_curves(history: str | os.PathLike[str] | Iterable[Mapping[str, Any]]) -> TrainingCurves:
@@ -59,25 +61,36 @@ def training_curves(history: str | os.PathLike[str] | Iterable[Mapping[str, Any]
         >>> curves.epochs.tolist(), curves.values["val"]["nll"].tolist()
         ([0, 1], [1.2, 0.9])
     """
-    lines = _read(Path(history)) if isinstance(history, str | os.PathLike) else list(history)
+    if isinstance(history, str | os.PathLike):
+        name, (lines, notes) = os.fspath(history), _read(Path(history))
+    else:
+        name, lines, notes = "The history", list(history), ()
     if not lines:
-        raise ValueError("The history has no epoch yet; train for at least one.")
+        raise ValueError(f"{name} has no epoch yet; train for at least one.")
     epochs = np.array([int(line["epoch"]) for line in lines], dtype=np.int64)
     values = {split: _columns([line.get(split) or {} for line in lines], tuple(CURVES)) for split in SPLITS}
     shares = [line.get("gammas") or {} for line in lines]
     names = sorted({name for share in shares for name in share}, key=_as_number)
-    return TrainingCurves(epochs, {split: of for split, of in values.items() if of}, _columns(shares, names))
+    return TrainingCurves(epochs, {split: of for split, of in values.items() if of}, _columns(shares, names), notes)
 
 
-def _read(path: Path) -> list[Mapping[str, Any]]:
-    found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        if line.strip():
-            found.append(_epoch(line, path, number))
-    return found
+def _read(path: Path) -> tuple[list[Mapping[str, Any]], tuple[str, ...]]:
+    """The epochs, and a note if the last line was being written when the file was read, or when a run was killed."""
+    content = path.read_bytes()
+    whole, newline, torn = content.rpartition(b"\n")
+    found = [_epoch(line, path, i) for i, line in enumerate(whole.split(b"\n"), start=1) if line.strip()]
+    if torn.strip():
+        number = whole.count(b"\n") + len(newline) + 1
+        try:
+            found.append(_epoch(torn, path, number))
+        except ValueError:
+            if not found:
+                raise
+            return found, (f"The last line of {path.name} (line {number}) is not complete, and was left out.",)
+    return found, ()
 
 
-def _epoch(line: str, path: Path, number: int) -> Mapping[str, Any]:
+def _epoch(line: bytes, path: Path, number: int) -> Mapping[str, Any]:
     wrong = f"{path}, line {number}, is not an epoch of a history; expected a JSON object with an 'epoch'."
     try:
         content = json.loads(line)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -75,3 +77,17 @@ class ClassesSoFar:
         table = self._by_bin.table()
         error = (table.confidence - table.label).abs().sum(1) / count.sum()
         return Classes(count, right / held, confidence / held, error, table)
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Names of classes for people: an empty one is called by its number, equal ones have theirs added.
+
+    Examples:
+        >>> distinct_names(["ant", "", "bee", "bee"])
+        ['ant', '(class 1)', 'bee (2)', 'bee (3)']
+    """
+    often = Counter(names)
+    return [
+        f"(class {i})" if not name.strip() else f"{name} ({i})" if often[name] > 1 else name
+        for i, name in enumerate(names)
+    ]

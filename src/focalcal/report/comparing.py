@@ -87,12 +87,9 @@ def pairs(models: Sequence[Examined], request: Request) -> tuple[list[dict[str, 
 def _pairs(models: Sequence[Examined], request: Request, when: str) -> list[dict[str, Any]]:
     predictions = {model.name: _predictions(model, when) for model in models}
     metrics = _PAIRED if when == "before" else [m for m in _PAIRED if m != "error"]
-    reference = None
-    if len(models) > _ALL_PAIRS:
-        reference = min(models, key=lambda model: model.before.values["nll"]).name
     comparisons = compare_many(
         predictions,
-        reference,
+        reference_of(models),
         metrics,
         samples=request.bootstrap,
         permutations=request.bootstrap,
@@ -101,6 +98,11 @@ def _pairs(models: Sequence[Examined], request: Request, when: str) -> list[dict
         bins=request.bins,
     )
     return [_for_people(difference, when) for c in comparisons for difference in c.differences.values()]
+
+
+def reference_of(models: Sequence[Examined]) -> str | None:
+    """The model that all others are compared with, where there are too many for all pairs: the best by NLL."""
+    return min(models, key=lambda model: model.before.values["nll"]).name if len(models) > _ALL_PAIRS else None
 
 
 def _predictions(model: Examined, when: str) -> Predictions:

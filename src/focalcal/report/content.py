@@ -7,9 +7,8 @@ from typing import Any
 
 from focalcal.metrics import METRIC_TITLES
 from focalcal.report.examination import Examined
-from focalcal.report.readings import READINGS, written, written_interval
-from focalcal.report.verdict import shows_miscalibration
-from focalcal.report.wording import fitted_on, headline, next_steps, sentences
+from focalcal.report.readings import READINGS, counted, written, written_interval
+from focalcal.report.wording import fitted_on, headline, mood, next_steps, sentences
 
 _KEY_METRICS = ("accuracy", "ece", "nll", "confident_share")
 
@@ -20,7 +19,7 @@ def model_content(model: Examined) -> dict[str, Any]:
         "name": model.name,
         "facts": _facts(model),
         "headline": headline(model),
-        "mood": "fine" if shows_miscalibration(model.before) is False else "off",
+        "mood": mood(model),
         "sentences": sentences(model),
         "steps": next_steps(model),
         "tiles": [_tile(model, name) for name in _KEY_METRICS],
@@ -45,7 +44,9 @@ def _metric_row(model: Examined, name: str) -> dict[str, str]:
 def _facts(model: Examined) -> str:
     data = model.source.data
     split = "" if data.split is None else f", split {data.split}"
-    return f"{model.before.n:,} samples, {model.before.num_classes:,} classes{split}"
+    soft = ", soft labels" if model.has_soft_labels else ""
+    n, k = model.before.n, model.before.num_classes
+    return f"{counted(n, 'sample')}, {counted(k, 'class')}{split}{soft}"
 
 
 def _tile(model: Examined, name: str) -> dict[str, str]:
@@ -55,6 +56,8 @@ def _tile(model: Examined, name: str) -> dict[str, str]:
     beside = f"floor {write(model.before.values['ece_floor'])}" if name == "ece" else ""
     if model.after is not None and name != "accuracy":
         scaled = f"scaled {write(model.after.values[name])}"
+        if name == "ece":
+            scaled += f" (floor {write(model.after.values['ece_floor'])})"
         beside = f"{beside} · {scaled}" if beside else scaled
     return {
         "title": {"confident_share": "≥ 99% sure"}.get(name, METRIC_TITLES[name]),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from focalcal.metrics import Evaluation, evaluate
 from focalcal.metrics.statistics import block_statistics
 from focalcal.plots.roc import Roc, roc
 from focalcal.plots.training_curves import TrainingCurves, training_curves
 from focalcal.predictions import Predictions, concatenate
-from focalcal.report.classes import Classes, ClassesSoFar
+from focalcal.report.classes import Classes, ClassesSoFar, distinct_names
 from focalcal.report.mistakes import Confusion, Mistake, MistakesSoFar
 from focalcal.report.sources import Data, ModelSource
 from focalcal.report.sweep import Stop, Sweep, stops_with
@@ -52,6 +53,8 @@ class Examined:
         ood: a ROC curve by out-of-distribution data.
         curves: of the training, for a run.
         notes: sentences about what could not be done.
+        impossible: how many labels were given probability 0.
+        has_soft_labels: whether the labels are class probabilities.
     """
 
     source: ModelSource
@@ -65,6 +68,8 @@ class Examined:
     ood: Mapping[str, Roc] = field(default_factory=dict)
     curves: TrainingCurves | None = None
     notes: tuple[str, ...] = ()
+    impossible: int = 0
+    has_soft_labels: bool = False
 
     @property
     def name(self) -> str:
@@ -73,8 +78,8 @@ class Examined:
 
     @property
     def class_names(self) -> list[str]:
-        """Of the file, or numbers."""
-        return list(self.source.data.class_names or map(str, range(self.before.num_classes)))
+        """Of the file, or numbers; each can be seen, and told from the others."""
+        return distinct_names(self.source.data.class_names or [str(i) for i in range(self.before.num_classes)])
 
     def stop(self, temperature: float) -> Stop:
         """The stop of a temperature that the slider has."""
@@ -89,38 +94,53 @@ def examined(source: ModelSource, request: Request) -> Examined:
     after = None
     if scaling is not None:
         after = evaluate(scaling.scaled(data), AFTER_METRICS, r.bins, r.bootstrap, r.level, r.seed)
-    sweep, classes, mistakes = _one_pass(data, scaling, r.bins)
+    passed = _one_pass(data, scaling, r.bins)
+    curves = None if source.history is None else training_curves(source.history)
     return Examined(
         source=source,
         before=before,
         after=after,
         scaling=scaling,
-        stops=sweep.stops(),
-        classes=classes.classes(),
-        mistakes=mistakes.worst(),
-        confusions=mistakes.confusions(),
+        stops=passed.sweep.stops(),
+        classes=passed.classes.classes(),
+        mistakes=passed.mistakes.worst(),
+        confusions=passed.mistakes.confusions(),
         ood={name: roc(_some(data), _some(outside)) for name, outside in source.ood.items()},
-        curves=None if source.history is None else training_curves(source.history),
-        notes=(*notes, *before.notes),
+        curves=curves,
+        notes=(*notes, *before.notes, *(() if curves is None else curves.notes)),
+        impossible=passed.impossible,
+        has_soft_labels=passed.has_soft_labels,
     )
 
 
-def _one_pass(data: Data, scaling: Scaling | None, bins: int) -> tuple[Sweep, ClassesSoFar, MistakesSoFar]:
+class _Passed(NamedTuple):
+    sweep: Sweep
+    classes: ClassesSoFar
+    mistakes: MistakesSoFar
+    impossible: int
+    has_soft_labels: bool
+
+
+def _one_pass(data: Data, scaling: Scaling | None, bins: int) -> _Passed:
     samples = len(data) if isinstance(data, Predictions) else data.num_samples
     sweep = Sweep(stops_with(None if scaling is None else scaling.temperature), samples)
     mistakes = MistakesSoFar(data.num_classes)
     classes: ClassesSoFar | None = None
+    impossible, soft = 0, False
     for block in data.blocks(max(1, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // data.num_classes))):
         classes = classes or ClassesSoFar(data.num_classes, bins, block.weights is not None)
+        soft |= block.has_soft_labels
         start = 0
         for stats, probs in block_statistics(block):
             part = block.select(range(start, start + len(stats))) if len(stats) < len(block) else block
             sweep.add(part, stats)
             classes.add(stats, probs)
             mistakes.add(stats, part.ids)
+            # What weighs nothing does not count.
+            impossible += int((stats.nll.isinf() & (True if stats.weight is None else stats.weight > 0)).sum())
             start += len(stats)
     assert classes is not None  # predictions without samples do not exist
-    return sweep, classes, mistakes
+    return _Passed(sweep, classes, mistakes, impossible, soft)
 
 
 def _some(data: Data) -> Predictions:

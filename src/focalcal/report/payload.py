@@ -32,6 +32,11 @@ def bin_counts(models: int) -> tuple[int, ...]:
     return BIN_COUNTS if models < _MANY_MODELS else BIN_COUNTS[:-1]
 
 
+def nearest_bins(wanted: int, models: int) -> int:
+    """The number of bins on offer that is nearest to the one of the metrics."""
+    return min(bin_counts(models), key=lambda count: abs(count - wanted))
+
+
 def model_payload(model: Examined, request: Request, models: int) -> dict[str, Any]:
     """Everything that is drawn of one model, one of so many."""
     scaling = model.scaling

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import os
 import platform
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,15 +21,23 @@ def versions() -> dict[str, str]:
     return found | {name: importlib.metadata.version(name) for name in _PACKAGES}
 
 
-def file_facts(files: Iterable[Path]) -> list[dict[str, Any]]:
-    """Name, size and SHA-256 of each file; no folder of the machine is named but the one that holds it."""
-    return [
-        {"name": f"{path.resolve().parent.name}/{path.name}", "bytes": path.stat().st_size, "sha256": sha256(path)}
-        for path in files
-    ]
+def file_facts(uses: Iterable[tuple[str, str, Path]]) -> list[dict[str, Any]]:
+    """Name, size, SHA-256 and uses of each file, once; no folder of the machine is named but the one that holds it.
+
+    Args:
+        uses: the model's name, the file's role in it, and the file.
+    """
+    found: dict[Path, dict[str, Any]] = {}
+    for model, role, path in uses:
+        fact = found.setdefault(path.resolve(), {"uses": []})
+        if not fact["uses"]:
+            fact |= {"name": f"{path.resolve().parent.name}/{path.name}", "bytes": path.stat().st_size}
+            fact |= {"sha256": sha256(path)}
+        fact["uses"].append({"model": model, "role": role})
+    return list(found.values())
 
 
-def sha256(path: Path) -> str:
+def sha256(path: str | os.PathLike[str]) -> str:
     """The file's hash, in hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

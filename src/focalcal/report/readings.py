@@ -89,6 +89,17 @@ def _number(value: float, form: str, unit: str = "") -> str:
     return ("∞" if value > 0 else "−∞") if math.isinf(value) else f"{value:{form}}{unit}".replace("-", "−")
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things.
+
+    Examples:
+        >>> counted(1, "sample"), counted(1200, "class")
+        ('1 sample', '1,200 classes')
+    """
+    ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
+    return f"{count:,} {noun}{ending}"
+
+
 def is_share(metric: str) -> bool:
     """Whether values lie in [0, 1], or [−1, 1] for a gap: fractions, which are often given in percent by mistake."""
     return READINGS[metric].unit != "number"

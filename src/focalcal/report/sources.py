@@ -6,10 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from focalcal.metrics.evaluate import READ_WHOLE_BYTES, READ_WHOLE_VALUES
 from focalcal.predictions import Predictions, PredictionsFile, open_predictions
+from focalcal.report.agreement import check_classes, same_predictions
 
 Data = Predictions | PredictionsFile
 Given = Data | str | os.PathLike[str]
@@ -17,6 +18,13 @@ Given = Data | str | os.PathLike[str]
 # Splits of a run that are of the data that the model was made for; every other one is out of distribution.
 _INSIDE = ("train", "train_eval", "val", "test")
 _LONGEST_CONFIG = 20_000
+
+
+class ReadFile(NamedTuple):
+    """A file and its role: predictions, validation, out of distribution, history, configuration."""
+
+    path: Path
+    role: str
 
 
 @dataclass(frozen=True)
@@ -30,7 +38,7 @@ class ModelSource:
         ood: predictions on out-of-distribution data by its name.
         history: a run's ``history.jsonl``, or None.
         config: a run's configuration as text, or None.
-        files: the files that were read.
+        files: the files that were read, each with what it is to the model.
     """
 
     name: str
@@ -39,7 +47,7 @@ class ModelSource:
     ood: Mapping[str, Data] = field(default_factory=dict)
     history: Path | None = None
     config: str | None = None
-    files: tuple[Path, ...] = ()
+    files: tuple[ReadFile, ...] = ()
 
 
 def model_sources(
@@ -66,11 +74,15 @@ def model_sources(
         if len(found) > 1:
             raise ValueError("Out-of-distribution predictions belong to one model; give them with one source only.")
         found = [_with_ood(found[0], ood, options)]
+    for source in found:
+        check_classes(source.data, source.val, source.ood)
     return found
 
 
 def _named(sources: Given | Sequence[Given] | Mapping[str, Given]) -> dict[str, Given]:
     if isinstance(sources, Mapping):
+        if not all(name.strip() for name in sources):
+            raise ValueError("A model has an empty name; give each a name that can be read.")
         return dict(sources)
     several = [sources] if isinstance(sources, str | os.PathLike | Predictions | PredictionsFile) else list(sources)
     return dict(zip(_distinct_names(several), several, strict=True))
@@ -91,7 +103,7 @@ def _distinct_names(sources: Sequence[Given]) -> list[str]:
 def _of(name: str, given: Given, options: dict[str, Any]) -> ModelSource:
     if isinstance(given, str | os.PathLike) and Path(given).is_dir():
         return _of_run(name, Path(given))
-    return ModelSource(name, data_of(given, options), files=_files(given))
+    return ModelSource(name, data_of(given, options), files=_files(given, "predictions"))
 
 
 def _of_run(name: str, folder: Path) -> ModelSource:
@@ -103,16 +115,24 @@ def _of_run(name: str, folder: Path) -> ModelSource:
         )
     outside = [path for path in sorted(test.parent.glob("*.safetensors")) if path.stem not in _INSIDE]
     history, config = folder / "history.jsonl", folder / "config.yaml"
-    files = [path for path in (test, val, *outside, history, config) if path.is_file()]
+    roles = {test: "predictions", val: "validation", history: "history", config: "configuration"}
+    roles |= {path: f"out of distribution: {path.stem}" for path in outside}
     return ModelSource(
         name,
         data_of(test, {}),
         data_of(val, {}) if val.is_file() else None,
         {path.stem: data_of(path, {}) for path in outside},
         history if history.is_file() else None,
-        config.read_text(encoding="utf-8")[:_LONGEST_CONFIG] if config.is_file() else None,
-        tuple(files),
+        _text(config)[:_LONGEST_CONFIG] if config.is_file() else None,
+        tuple(ReadFile(path, role) for path, role in roles.items() if path.is_file()),
     )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not a text in UTF-8; a run's configuration is YAML.") from None
 
 
 def _with_val(found: list[ModelSource], val: Any, options: dict[str, Any]) -> list[ModelSource]:
@@ -129,25 +149,32 @@ def _with_val(found: list[ModelSource], val: Any, options: dict[str, Any]) -> li
         given = dict(zip([source.name for source in found], several, strict=True))
     # Labels and a split given apart are those of the main file.
     options = {name: value for name, value in options.items() if name not in ("labels", "split")}
-    return [
-        replace(source, val=data_of(given[source.name], options), files=(*source.files, *_files(given[source.name])))
-        if source.name in given
-        else source
-        for source in found
-    ]
+    return [_with_val_of(source, given[source.name], options) if source.name in given else source for source in found]
+
+
+def _with_val_of(source: ModelSource, given: Given, options: dict[str, Any]) -> ModelSource:
+    """A run's own validation predictions give way to others."""
+    val = data_of(given, options)
+    if same_predictions(source.data, val):
+        raise ValueError(
+            f"The validation predictions of {source.name} are the very predictions that are reported on; "
+            "give those of other samples, or none for a cross-fit."
+        )
+    files = [file for file in source.files if file.role != "validation"]
+    return replace(source, val=val, files=(*files, *_files(given, "validation")))
 
 
 def _with_ood(source: ModelSource, ood: Mapping[str, Given], options: dict[str, Any]) -> ModelSource:
     options = {name: value for name, value in options.items() if name not in ("labels", "split")}
-    files = tuple(path for given in ood.values() for path in _files(given))
+    files = [file for name, given in ood.items() for file in _files(given, f"out of distribution: {name}")]
     more = {name: data_of(given, options) for name, given in ood.items()}
     return replace(source, ood={**source.ood, **more}, files=(*source.files, *files))
 
 
-def _files(given: Given) -> tuple[Path, ...]:
+def _files(given: Given, role: str) -> tuple[ReadFile, ...]:
     if isinstance(given, Predictions):
         return ()
-    return (Path(given.path if isinstance(given, PredictionsFile) else given),)
+    return (ReadFile(Path(given.path if isinstance(given, PredictionsFile) else given), role),)
 
 
 def data_of(given: Given, options: Mapping[str, Any]) -> Data:

@@ -14,13 +14,15 @@ from focalcal.calibrators import CalibrationWarning, TemperatureScaling
 from focalcal.calibrators.base import keep_argmax
 from focalcal.metrics.temperature_search import logits_of
 from focalcal.predictions import Predictions, PredictionsFile, concatenate
+from focalcal.report.agreement import check_classes, same_predictions
+from focalcal.report.readings import counted
 from focalcal.report.sources import Data
 
 # A file too large for memory is fitted on every so many-th sample, which leaves about this many outputs (64 MB).
 _FITTED_VALUES = 2**24
 # Five parts while a fit takes no time, and two beyond that.
 _MANY_VALUES = 2**22
-_FEWEST_SAMPLES = 10
+FEWEST_SAMPLES = 10
 
 
 @dataclass(frozen=True)
@@ -94,20 +96,21 @@ def fitted_scaling(data: Data, val: Data | None) -> tuple[Scaling | None, list[s
     There is none where the fit has no finite answer: where the label always has the largest output, for example.
     """
     if val is not None:
-        if val.num_classes != data.num_classes:
-            raise ValueError(
-                f"The validation predictions have {val.num_classes} classes and the others {data.num_classes}; "
-                "use predictions of one and the same network."
-            )
+        check_classes(data, val, {})
+        _check_split(val.split)
+        if same_predictions(data, val):
+            scaling, notes = fitted_scaling(data, None)
+            return scaling, [*notes, "The validation predictions are those that are reported on, and were not used."]
         parts = [_thinned(val)]
     else:
         preds = _thinned(data)
-        if len(preds) < _FEWEST_SAMPLES:
-            return None, [f"No temperature is proposed: {len(preds)} samples are too few to fit one and to try it."]
+        if len(preds) < FEWEST_SAMPLES:
+            few = f"{counted(len(preds), 'sample')} {'is' if len(preds) == 1 else 'are'} too few"
+            return None, [f"No temperature is proposed: {few} to fit one and to try it."]
         parts = _other_parts(preds)
     temperatures, notes = [], []
     for part in parts:
-        temperature, said = _fit(part, allow_test=val is None)
+        temperature, said = _fit(part)
         temperatures.append(temperature)
         notes += said
     if notes:
@@ -116,14 +119,20 @@ def fitted_scaling(data: Data, val: Data | None) -> tuple[Scaling | None, list[s
     return Scaling(tuple(t for t in temperatures if t is not None), source, len(parts[0])), []
 
 
-def _fit(preds: Predictions, allow_test: bool) -> tuple[float | None, list[str]]:
+def _check_split(split: str | None) -> None:
+    if (split or "").strip().lower() == "test":
+        raise ValueError(
+            "The validation predictions say that they are of split 'test', and a temperature is to be tried on other "
+            "samples than it is fitted on; give validation predictions, or none for a cross-fit."
+        )
+
+
+def _fit(preds: Predictions) -> tuple[float | None, list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            temperature = TemperatureScaling().fit(preds, allow_test=allow_test).temperature_
+            temperature = TemperatureScaling().fit(preds, allow_test=True).temperature_
         except ValueError as error:
-            if not allow_test and (preds.split or "").strip().lower() == "test":
-                raise
             return None, [str(error)]
     return temperature, [str(item.message) for item in caught if issubclass(item.category, CalibrationWarning)]
 

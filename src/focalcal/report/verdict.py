@@ -5,20 +5,33 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from focalcal.report.readings import written
+from focalcal.report.readings import counted, written
 
 if TYPE_CHECKING:
     from focalcal.metrics.evaluation import Evaluation
 
 # Without an interval, an ECE of less than twice the floor is called close to it.
 _CLOSE = 2.0
-# Where an interval of the mean confidence − accuracy holds 0.
+# Where an interval of the mean confidence − accuracy holds 0, and no more than so much besides.
 BALANCED = "Neither over- nor under-confident on the whole"
+_NARROW = 0.03
+# Where it holds much else.
+UNDECIDED = "Too few samples to show over- or under-confidence either way"
+# Of fewer samples than this nothing is said but the numbers.
+_FEWEST = 10
+# For intervals that no resampling made: 90%, as is usual here.
+_TAIL, _NORMAL = 0.05, 1.645
 
 
-def verdict(evaluation: Evaluation) -> list[str]:
-    """One sentence about confidence as a whole and one about ECE, where the metrics for them are there."""
-    return [sentence for sentence in (_of_confidence(evaluation), _of_ece(evaluation)) if sentence]
+def verdict(evaluation: Evaluation, impossible: int | None = None) -> list[str]:
+    """A sentence about confidence as a whole, about ECE, and about an infinite loss, where the metrics for them are.
+
+    Args:
+        evaluation: the numbers.
+        impossible: how many labels were given probability 0, where that was counted.
+    """
+    found = (_of_confidence(evaluation), _of_ece(evaluation), _of_loss(evaluation, impossible))
+    return [sentence for sentence in found if sentence]
 
 
 def tendency(evaluation: Evaluation) -> str:
@@ -28,14 +41,38 @@ def tendency(evaluation: Evaluation) -> str:
         >>> from focalcal.metrics.evaluation import Evaluation
         >>> tendency(Evaluation({"signed_gap": 0.041}, 100, 2, 15))
         'Over-confident by 4.1 points'
+        >>> tendency(Evaluation({"signed_gap": 0.155}, 20, 2, 15, {"signed_gap": (-0.02, 0.33)}))
+        'Too few samples to show over- or under-confidence either way'
     """
     gap = evaluation.values.get("signed_gap", math.nan)
     if math.isnan(gap):
         return ""
-    low, high = evaluation.intervals.get("signed_gap", (math.nan, math.nan))
+    low, high = _range_of_gap(evaluation, gap)
+    if evaluation.n < _FEWEST:
+        return UNDECIDED
     if low <= 0 <= high or round(100 * gap, 2) == 0:
-        return BALANCED
+        return BALANCED if max(-low, high) <= _NARROW else UNDECIDED
     return f"{'Over' if gap > 0 else 'Under'}-confident by {abs(100 * gap):.1f} points"
+
+
+def _range_of_gap(evaluation: Evaluation, gap: float) -> tuple[float, float]:
+    """An interval of mean confidence − accuracy.
+
+    Resamples of samples that are all right (or all wrong) are all right too, and say nothing of how rare a mistake is:
+    n of them show no more than an accuracy of 0.05^(1/n). Without resamples, n samples of confidence c are off by
+    √(c(1 − c)/n) by chance, at most.
+    """
+    accuracy, confidence = (evaluation.values.get(name, math.nan) for name in ("accuracy", "mean_confidence"))
+    unseen = 1 - _TAIL ** (1 / max(evaluation.n, 1))
+    low, high = evaluation.intervals.get("signed_gap", (math.nan, math.nan))
+    if accuracy == 1:
+        return (gap if math.isnan(low) else low), gap + unseen
+    if accuracy == 0:
+        return gap - unseen, (gap if math.isnan(high) else high)
+    if math.isnan(low):
+        spread = 0.0 if math.isnan(confidence) else math.sqrt(max(confidence * (1 - confidence), 0) / evaluation.n)
+        return gap - _NORMAL * spread, gap + _NORMAL * spread
+    return low, high
 
 
 def shows_miscalibration(evaluation: Evaluation) -> bool | None:
@@ -43,10 +80,17 @@ def shows_miscalibration(evaluation: Evaluation) -> bool | None:
     ece, floor = (evaluation.values.get(name, math.nan) for name in ("ece", "ece_floor"))
     if math.isnan(ece) or math.isnan(floor):
         return None
+    if _is_one_sided(evaluation) and tendency(evaluation) == UNDECIDED:
+        return False
     low, _ = evaluation.intervals.get("ece", (math.nan, math.nan))
     if math.isnan(low):
         return ece >= _CLOSE * floor and ece > floor
     return ece > floor and low > floor
+
+
+def _is_one_sided(evaluation: Evaluation) -> bool:
+    """Too few samples for any claim, or none that was right, or none that was wrong."""
+    return evaluation.n < _FEWEST or evaluation.values.get("accuracy") in (0, 1)
 
 
 def _of_confidence(evaluation: Evaluation) -> str:
@@ -64,9 +108,18 @@ def _of_ece(evaluation: Evaluation) -> str:
     facts = f"ECE is {_percent(ece)}; a perfectly calibrated model would show {_percent(floor)} on these samples"
     if shown:
         return f"{facts}: the model is miscalibrated."
+    if _is_one_sided(evaluation) and ece > floor:
+        return f"{facts}: on so few, miscalibration is not shown."
     if math.isnan(evaluation.intervals.get("ece", (math.nan,))[0]) and ece > floor:
         return f"{facts}: hardly less, so miscalibration is not shown without an interval."
     return f"{facts}: miscalibration is not shown."
+
+
+def _of_loss(evaluation: Evaluation, impossible: int | None) -> str:
+    if not math.isinf(evaluation.values.get("nll", 0.0)):
+        return ""
+    labels = f"{counted(impossible, 'label')} {'was' if impossible == 1 else 'were'}" if impossible else "Labels were"
+    return f"{labels} given probability 0: NLL is infinite; clip or smooth before use."
 
 
 def _percent(value: float) -> str:

@@ -5,26 +5,43 @@ from __future__ import annotations
 from scipy.special import ndtri
 
 from focalcal.report.examination import Examined
-from focalcal.report.readings import written
-from focalcal.report.temperature import Scaling
-from focalcal.report.verdict import BALANCED, shows_miscalibration, tendency, verdict
+from focalcal.report.readings import counted, written
+from focalcal.report.temperature import FEWEST_SAMPLES, Scaling
+from focalcal.report.verdict import BALANCED, UNDECIDED, shows_miscalibration, tendency, verdict
 
 # Of the ECE that was there, what may be left for a repair to count as most of it, or as some of it.
 _MOST, _SOME = 0.5, 0.9
 _FEW_SAMPLES = 1000
+_NOTHING = written("ece_floor", 0.0)
+_USE = "Use the confidences as they are; more samples could show errors that are smaller than these."
+_WAIT = "Do not rely on the confidences yet: these samples show neither that they are right nor that they are wrong."
+_COLLECT = "Collect validation predictions that a temperature can be fitted on."
+_OTHERS = "try --method vector, dirichlet or isotonic with focalcal calibrate"
+_OTHER_METHODS = f"No temperature is best here: {_OTHERS}, on samples that are right and samples that are wrong."
 
 
 def headline(model: Examined) -> str:
     """A few words for the top of the page."""
-    if shows_miscalibration(model.before) is False:
-        return "No miscalibration shown"
     words = tendency(model.before)
+    if shows_miscalibration(model.before) is False:
+        if model.impossible:
+            return "Infinite loss: labels were given probability 0"
+        return "Too few samples to tell" if words == UNDECIDED else "No miscalibration shown"
+    if words == UNDECIDED:
+        return "Miscalibrated, which way is not shown"
     return "Right on average, and yet miscalibrated" if words in ("", BALANCED) else words
+
+
+def mood(model: Examined) -> str:
+    """The colour of the verdict: "fine", "off", or "open" where the samples do not tell."""
+    if shows_miscalibration(model.before) is not False or model.impossible:
+        return "off"
+    return "fine" if tendency(model.before) == BALANCED else "open"
 
 
 def sentences(model: Examined) -> list[str]:
     """The verdict, and what a temperature does about it."""
-    first, *others = verdict(model.before)
+    first, *others = verdict(model.before, model.impossible)
     # What the headline has said need not be said again.
     first = first.removeprefix(f"{headline(model)}: ")
     return [
@@ -37,7 +54,7 @@ def sentences(model: Examined) -> list[str]:
 def fitted_on(scaling: Scaling) -> str:
     """Where the temperature comes from, in a few words."""
     if scaling.source == "val":
-        return f"fitted on {scaling.fitted_samples:,} validation samples"
+        return f"fitted on {counted(scaling.fitted_samples, 'validation sample')}"
     parts = len(scaling.temperatures)
     share = {2: "half", 5: "fifth"}[parts]
     return f"cross-fitted: each {share} of these samples is scaled by a temperature fitted on the rest"
@@ -58,7 +75,8 @@ def _repair(model: Examined) -> str:
     left = "more than a perfect model would show at this sample size"
     if not shows_miscalibration(after):
         left = "within what a perfect model would show at this sample size"
-    return f"{temperature} {how} {done}: {move}, which is {left}."
+    floor = written("ece_floor", after.values["ece_floor"])
+    return f"{temperature} {how} {done}: {move}, which is {left} ({floor})."
 
 
 def next_steps(model: Examined) -> list[str]:
@@ -66,27 +84,36 @@ def next_steps(model: Examined) -> list[str]:
     steps = [*_about_repair(model), *_about_classes(model)]
     if model.before.n < _FEW_SAMPLES:
         floor = written("ece_floor", model.before.values["ece_floor"])
-        steps.append(f"Evaluate on more samples: with {model.before.n:,}, chance alone makes an ECE of {floor}.")
+        why = f"with {model.before.n:,}, chance alone makes an ECE of {floor}"
+        # A model that is always certain has a floor of 0, which says nothing about how many samples it takes.
+        steps.append(f"Evaluate on more samples: {why if floor != _NOTHING else f'{model.before.n:,} are few'}.")
+    if model.has_soft_labels:
+        steps.append(
+            "Mind that the labels are soft: accuracy and ECE take the most probable class for the label, while NLL and "
+            "the Brier score use all of the probabilities."
+        )
     return steps
 
 
 def _about_repair(model: Examined) -> list[str]:
     scaling, after = model.scaling, model.after
+    steps = ["Clip or smooth the probabilities: no label may have probability 0."] if model.impossible else []
     if not shows_miscalibration(model.before):
-        return ["Use the confidences as they are; more samples could show errors that are smaller than these."]
+        return steps or [_USE if tendency(model.before) == BALANCED else _WAIT]
     if scaling is None or after is None:
-        return ["Collect validation predictions that a temperature can be fitted on."]
-    steps = []
+        return [*steps, _OTHER_METHODS if _could_be_fitted(model) else _COLLECT]
     if after.values["ece"] < _SOME * model.before.values["ece"]:
         steps.append(f"Divide the logits by T = {scaling.temperature:.4g} before the softmax: accuracy stays the same.")
-    if scaling.source == "cross":
-        steps.append("Fit T on validation predictions before you use it: focalcal calibrate VAL TEST --out FILE.")
+        if scaling.source == "cross":
+            steps.append("Fit T on validation predictions before you use it: focalcal calibrate VAL TEST --out FILE.")
     if shows_miscalibration(after):
-        steps.append(
-            "One temperature is not enough: try --method vector, dirichlet or isotonic with focalcal calibrate, or "
-            "train with a focal loss (flsd-53)."
-        )
-    return steps
+        steps.append(f"One temperature is not enough: {_OTHERS}, or train with a focal loss (flsd-53).")
+    return steps or [f"One temperature hardly changes it: {_OTHERS}."]
+
+
+def _could_be_fitted(model: Examined) -> bool:
+    """Whether there were samples enough for a temperature, so that it is for another reason that there is none."""
+    return model.source.val is not None or model.before.n >= FEWEST_SAMPLES
 
 
 def _about_classes(model: Examined) -> list[str]:

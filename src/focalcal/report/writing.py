@@ -7,16 +7,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from focalcal.metrics.binning import check_bins
 from focalcal.predictions.atomic import atomic_writer
-from focalcal.report.comparing import pairs, table
+from focalcal.report.comparing import pairs, reference_of, table
 from focalcal.report.content import model_content, numbers_of
+from focalcal.report.destination import check_destination
 from focalcal.report.examination import Examined, Request, examined
 from focalcal.report.page import rendered
-from focalcal.report.payload import bin_counts, images, model_payload, shared_class_names
+from focalcal.report.payload import bin_counts, images, model_payload, nearest_bins, shared_class_names
 from focalcal.report.provenance import file_facts, versions
 from focalcal.report.sources import Given, model_sources
 
 MOST_MODELS = 12
+# With fewer, the ends of a 90% interval are no more than the extremes of what was drawn.
+_FEWEST_RESAMPLES = 20
 
 
 def write_report(
@@ -45,7 +49,7 @@ def write_report(
             directory are found by themselves.
         title: of the page.
         bins: of the metrics' bins; the diagram has a choice of its own.
-        bootstrap: how many resamples the intervals are made of; 0 for none.
+        bootstrap: how many resamples the intervals are made of, at least 20; 0 for none.
         level: of the intervals.
         seed: the same seed gives the same report.
         thumbnails: small PNG images by id, shown with the most confident mistakes.
@@ -68,6 +72,8 @@ def write_report(
         ...     page.name, "my model" in page.read_text(encoding="utf-8")
         ('report.html', True)
     """
+    _check_settings(bins, bootstrap)
+    check_destination(out, sources, val, ood)
     found = model_sources(sources, val, ood, reading)
     if len(found) > MOST_MODELS:
         raise ValueError(f"There are {len(found)} models; one report compares at most {MOST_MODELS}.")
@@ -77,6 +83,15 @@ def write_report(
     with atomic_writer(out) as file:
         file.write(page.encode("utf-8"))
     return Path(out)
+
+
+def _check_settings(bins: int, bootstrap: int) -> None:
+    check_bins(bins)
+    if bootstrap != 0 and bootstrap < _FEWEST_RESAMPLES:
+        raise ValueError(
+            f"{bootstrap} resamples (bootstrap) make no interval worth printing; take at least {_FEWEST_RESAMPLES}, "
+            "or 0 for no intervals."
+        )
 
 
 def _page(
@@ -91,7 +106,7 @@ def _page(
     origin = {
         "command": command,
         "versions": versions(),
-        "files": [fact for model in models for fact in file_facts(model.source.files)],
+        "files": file_facts((model.name, file.role, file.path) for model in models for file in model.source.files),
         "settings": {
             "bins": request.bins,
             "resamples": request.bootstrap,
@@ -105,8 +120,11 @@ def _page(
         "comparison": table(models) if len(models) > 1 else None,
         "pairs": differences,
         "untested": untested,
+        "reference": reference_of(models),
         "level": f"{100 * request.level:g}%",
         "bin_counts": bin_counts(len(models)),
+        "chosen_bins": nearest_bins(request.bins, len(models)),
+        "bins": request.bins,
         "origin": origin,
         "has_runs": any(model.curves is not None for model in models),
         "has_ood": any(model.ood for model in models),

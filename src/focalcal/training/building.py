@@ -75,7 +75,7 @@ def check_loss(loss: object) -> None:
     """
     if isinstance(loss, type) and issubclass(loss, nn.Module):
         raise TypeError(f"loss must be a loss, not its class: pass {loss.__name__}(…).")
-    if not callable(loss):
+    if not callable(loss) and not isinstance(loss, str):
         got = type(loss).__name__
         raise TypeError(f"loss must be the name of a loss or a function of logits and targets, got {got}.")
 

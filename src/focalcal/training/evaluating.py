@@ -90,7 +90,8 @@ def check_classes(num_outputs: int, data: DataSet) -> None:
 def _check_labels(split: str, samples: Samples, num_outputs: int) -> None:
     largest = int(samples.labels.max()) if len(samples) else -1
     if largest >= num_outputs:
-        raise ValueError(f"The network has {num_outputs} outputs, but there is a label {largest} in the data's split {split}.")
+        found = f"there is a label {largest} in the data's split {split}"
+        raise ValueError(f"The network has {num_outputs} outputs, but {found}.")
 
 
 @contextmanager

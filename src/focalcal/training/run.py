@@ -15,7 +15,7 @@ from focalcal.data import DataSet
 from focalcal.predictions.atomic import atomic_writer
 from focalcal.recipes import Recipe, load_recipe
 from focalcal.recipes.merging import merged, nested
-from focalcal.training.building import build_criterion, build_data, build_fabric, build_network
+from focalcal.training.building import build_criterion, build_data, build_fabric, build_network, check_loss, check_model
 from focalcal.training.environment import environment
 from focalcal.training.logging import build_loggers
 from focalcal.training.outcome import run_evaluation
@@ -66,6 +66,10 @@ def train(
         ...     run.predictions("test").split, len(run.history)
         ('test', 2)
     """
+    if model is not None:
+        check_model(model)
+    if loss is not None:
+        check_loss(loss)
     by_name = {"loss": loss} if isinstance(loss, str) else {}
     chosen = _recipe(recipe, {**(overrides or {}), **by_name}, model, data)
     # An unknown loss is found before anything begins.
@@ -140,6 +144,8 @@ def _samples(recipe: Recipe, data: DataSet | Mapping[str, Any] | None) -> DataSe
 
     if not isinstance(data, Mapping):
         raise TypeError(f"data must be a DataSet or splits by their names, got {type(data).__name__}.")
+    if not all(isinstance(name, str) for name in data):
+        raise TypeError("The names of splits are texts: data={'train': …, 'val': …}.")
     for split in ("train", "val"):
         if data.get(split) is None:
             raise ValueError(f"The data has no split {split}, and every run needs one: data={{'{split}': …}}.")

@@ -16,7 +16,7 @@ from focalcal.recipes import Recipe
 from focalcal.training.building import build_optimizers
 from focalcal.training.checkpoints import Checkpoint, CheckpointFolder, read_checkpoint, write_checkpoint
 from focalcal.training.divergence import Diverged, diverged_loss
-from focalcal.training.evaluating import check_outputs, split_predictions
+from focalcal.training.evaluating import check_classes, check_outputs, split_predictions
 from focalcal.training.gathering import largest_over_processes, sum_over_processes
 from focalcal.training.history import flattened, write_history
 from focalcal.training.interruption import Interrupted, Interruption
@@ -154,6 +154,7 @@ class Trainer:
                 logits = self.model(part.inputs)
                 if self.step == 0:
                     check_outputs(logits, part.targets, self.data.train)
+                    check_classes(logits.shape[1], self.data)
                 loss = self._share_of_objective(logits, part.targets, count / total if total else 0.0, len(batch))
                 # Processes average their gradients; the objective needs the sum.
                 fabric.backward(loss * fabric.world_size if fabric.world_size > 1 else loss)

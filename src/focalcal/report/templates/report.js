@@ -3,8 +3,9 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
-  const state = { model: 0, stop: 0, binning: "width", bins: "15", smooth: true, other: true, selected: null };
+  const state = { model: 0, stop: 0, binning: "width", bins: byId("bins").value, smooth: true, other: true, selected: null };
   const sorting = { key: "ece", descending: true };
+  const PRINTED = 40; // rows of classes on paper, as the style sheet has it
   const narrow = window.matchMedia("(max-width: 40rem)");
   const printing = window.matchMedia("print");
 
@@ -29,6 +30,15 @@
     if (className) made.className = className;
     return made;
   }
+
+  // A name of somebody's, which may be written from right to left, and must not turn what stands around it.
+  const named = (text, tag) => {
+    const name = element("bdi", text);
+    if (!tag) return name;
+    const made = element(tag, undefined, "name");
+    made.append(name);
+    return made;
+  };
 
   // ---------- what all charts share ----------
   const probe = element("span", undefined, "visually-hidden");
@@ -165,13 +175,21 @@
     drawReliability();
   }
 
+  // At the ends of the slider, a mark's words stand inside of it.
+  function placeMark(id, place) {
+    const mark = byId(id);
+    mark.style.left = `${100 * place}%`;
+    mark.classList.toggle("at-start", place < 0.15);
+    mark.classList.toggle("at-end", place > 0.85);
+  }
+
   function setSlider() {
     const { stops, neutral, fitted } = model(), last = stops.length - 1;
     byId("temperature").max = last;
-    byId("mark-neutral").style.left = `${100 * neutral / last}%`;
+    placeMark("mark-neutral", neutral / last);
     byId("mark-fitted").hidden = byId("go-fitted").hidden = fitted === null;
     if (fitted !== null) {
-      byId("mark-fitted").style.left = `${100 * fitted / last}%`;
+      placeMark("mark-fitted", fitted / last);
       byId("mark-fitted").textContent = `fitted ${temperature(stops[fitted].t)}`;
       byId("go-fitted").textContent = `Fitted (${temperature(stops[fitted].t)})`;
     }
@@ -209,22 +227,30 @@
     });
   }
 
+  function markRow(row) {
+    const choose = row.querySelector("button"), chosen = Number(choose.dataset.label) === state.selected;
+    row.classList.toggle("selected", chosen);
+    choose.setAttribute("aria-pressed", chosen);
+  }
+
   function showClasses() {
     const { classes } = model(), names = classNames(), places = sortedRows();
     const rows = places.map((i) => {
-      const label = classes.rows[i], row = element("tr"), head = element("th"), choose = element("button", names[label]);
+      const label = classes.rows[i], row = element("tr"), head = element("th"), choose = element("button");
       head.scope = "row";
       choose.type = "button";
+      choose.append(named(names[label]));
       choose.dataset.label = label;
       head.append(choose);
       const cells = [count(classes.n[i]), percent(classes.accuracy[i], 1), percent(classes.confidence[i], 1), points(classes.gap[i]), percent(classes.ece[i], 3)];
       row.append(head, ...cells.map((text) => element("td", text)));
-      row.classList.toggle("selected", label === state.selected);
+      markRow(row);
       return row;
     });
     byId("classes").tBodies[0].replaceChildren(...rows);
     const all = names.length, listed = classes.rows.length;
     byId("class-count").textContent = `${count(places.length)} of ${count(all)} classes` + (listed < all ? ` (the ${count(listed)} of the largest classwise ECE are listed)` : "");
+    byId("class-printed").textContent = places.length > PRINTED ? `Printed are the first ${PRINTED} of ${count(all)} classes.` : "";
     for (const head of byId("classes").tHead.rows[0].cells) {
       if (head.dataset.key === sorting.key) head.setAttribute("aria-sort", sorting.descending ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
@@ -233,12 +259,12 @@
 
   function selectClass(label) {
     state.selected = label;
-    for (const row of byId("classes").tBodies[0].rows) row.classList.toggle("selected", Number(row.querySelector("button").dataset.label) === label);
-    byId("class-name").textContent = classNames()[label];
+    for (const row of byId("classes").tBodies[0].rows) markRow(row);
+    byId("class-name").replaceChildren(named(classNames()[label]));
     const found = model().classes.diagrams[label];
     byId("class-diagram").hidden = found === undefined;
     if (found === undefined) {
-      byId("class-name").textContent += " (no diagram: its calibration error is among the smallest)";
+      byId("class-name").append(" (no diagram: its calibration error is among the smallest)");
       return;
     }
     const bins = filled(found);
@@ -257,15 +283,17 @@
         image.alt = `Sample ${mistake.id}`;
         item.append(image);
       }
-      words.append(`${names[mistake.label]} taken for ${names[mistake.prediction]}`, element("span", mistake.id, "id"));
+      const id = element("span", undefined, "id");
+      id.append(named(mistake.id));
+      words.append(named(names[mistake.label]), " taken for ", named(names[mistake.prediction]), id);
       item.append(words, element("span", sure(mistake.confidence), "sure"));
       return item;
     });
     byId("mistakes").replaceChildren(...(items.length ? items : [element("li", "There is no mistake.")]));
     const rows = model().confusions.map(([label, prediction, often, confidence]) => {
-      const row = element("tr"), head = element("th", names[label]);
+      const row = element("tr"), head = named(names[label], "th");
       head.scope = "row";
-      row.append(head, element("td", names[prediction]), element("td", count(often)), element("td", percent(confidence, 1)));
+      row.append(head, named(names[prediction], "td"), element("td", count(often)), element("td", percent(confidence, 1)));
       return row;
     });
     byId("confusions").tBodies[0].replaceChildren(...rows);
@@ -281,7 +309,7 @@
     if (!curves.length) return;
     const traces = curves.map((curve, i) => ({ x: curve.x.map(share), y: curve.y.map(share), mode: "lines", name: plain(`${shortened(curve.name)}: AUROC ${curve.auroc.toFixed(3)}`), line: { color: colours[i % colours.length], width: 2.5 } }));
     draw("ood", [diagonal(), ...traces], shares("ordinary samples flagged"), shares("foreign samples flagged"));
-    byId("ood-text").textContent = curves.map((curve) => `${curve.name}: AUROC ${curve.auroc.toFixed(4)}`).join("; ");
+    byId("ood-text").replaceChildren(...curves.flatMap((curve, i) => [i ? "; " : "", named(curve.name), `: AUROC ${curve.auroc.toFixed(4)}`]));
   }
 
   const epochs = (curves) => axis("epoch", curves.epochs.length <= 10 ? { dtick: 1 } : { tickformat: "d" });
@@ -327,17 +355,20 @@
     if (!byId("bars")) return;
     const slanted = data.models.length > 5 || narrow.matches;
     const labels = data.models.map((each) => plain(shortened(each.name, slanted ? 20 : 28)));
-    const bar = (when, name, color) => {
-      const chosen = data.models.map((each) => each[when]);
-      const value = (each) => (each === null ? null : each.values.ece);
-      const end = (each, i) => (each === null || !each.intervals.ece ? 0 : Math.abs(each.intervals.ece[i] - each.values.ece));
-      return {
-        type: "bar", name, x: data.models.map((_, i) => i), y: chosen.map(value), marker: { color },
-        error_y: { type: "data", symmetric: false, array: chosen.map((each) => end(each, 1)), arrayminus: chosen.map((each) => end(each, 0)), color: colour("ink"), thickness: 1.2, width: 4 },
-        hovertemplate: "%{y:.2%}<extra></extra>",
-      };
+    const wide = 0.32;
+    const bars = (when, name, color, side) => {
+      const chosen = data.models.map((each) => each[when]), x = chosen.map((_, i) => i + side * wide / 2);
+      const ends = chosen.map((each) => (each && each.intervals.ece && each.intervals.ece[0] !== null ? each.intervals.ece : null));
+      return [
+        { type: "bar", name, x, y: chosen.map((each) => (each === null ? null : each.values.ece)), width: wide, marker: { color }, hovertemplate: "%{y:.2%}<extra></extra>" },
+        // An interval need not hold the bar's end: it hangs on its own middle.
+        {
+          x, y: ends.map((of) => of && (of[0] + of[1]) / 2), mode: "markers", marker: { size: 1, opacity: 0 }, hoverinfo: "skip", showlegend: false,
+          error_y: { type: "data", array: ends.map((of) => of && (of[1] - of[0]) / 2), color: colour("ink"), thickness: 1.2, width: 4 },
+        },
+      ];
     };
-    draw("bars", [bar("before", "as it is", colour("wrong")), bar("after", "scaled", colour("accent"))], axis("", { tickvals: labels.map((_, i) => i), ticktext: labels, tickangle: slanted ? -35 : 0 }), axis("ECE", { tickformat: ".1%", rangemode: "tozero" }), { barmode: "group", bargap: 0.35 });
+    draw("bars", [...bars("before", "as it is", colour("wrong"), -1), ...bars("after", "scaled", colour("accent"), 1)], axis("", { tickvals: labels.map((_, i) => i), ticktext: labels, tickangle: slanted ? -35 : 0 }), axis("ECE", { tickformat: ".1%", rangemode: "tozero" }), { barmode: "overlay" });
   }
 
   function filterPairs() {
