@@ -124,9 +124,9 @@ def print_outcome(found: Outcome) -> None:
     console = results()
     console.print(found.title)
     console.print(_table(found, has_bold=console.is_terminal))
-    console.print(found.caption)
+    console.print(found.caption, soft_wrap=True)
     for sentence in found.verdict:
-        console.print(f"• {sentence}")
+        console.print(f"• {sentence}", soft_wrap=True)
 
 
 def _table(found: Outcome, has_bold: bool) -> Table:

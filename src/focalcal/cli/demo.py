@@ -52,5 +52,5 @@ def demo(
     plan = Plan("digits/mlp", (), chosen_losses(PAPER_LOSSES), (0,), folder)
     found = run_comparison(plan, jobs=None, bootstrap=1000, quiet=quiet)
     print_outcome(found)
-    console.print(_AFTER.format(folder=folder))
-    console.print(report_of_comparison(plan, found, bootstrap=1000))
+    console.print(_AFTER.format(folder=folder), soft_wrap=True)
+    console.print(report_of_comparison(plan, found, bootstrap=1000), soft_wrap=True)

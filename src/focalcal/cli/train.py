@@ -63,7 +63,7 @@ def train(
         _say_once(error)
         sys.exit(128 + error.signal)
     if _is_first_process():
-        print_json(run.evaluation) if json else results().print(_summary(run))
+        print_json(run.evaluation) if json else results().print(_summary(run), soft_wrap=True)
         if report:
             sentence = write_report_of_runs(
                 {chosen.loss: run.path}, run.path / "report.html", chosen.name, bootstrap=1000
