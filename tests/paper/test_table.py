@@ -1,6 +1,6 @@
 import pytest
 
-from focalcal.comparison.rows import Row, write_rows
+from focalcal.comparison.rows import Row
 from focalcal.paper import paper_tables
 
 
@@ -29,17 +29,3 @@ def test_two_data_sets_are_refused():
         paper_tables([*_rows(), other])
     with pytest.raises(ValueError, match="not of 0"):
         paper_tables([])
-
-
-def test_the_command_prints_it(focalcal_command, tmp_path):
-    file = tmp_path / "table.csv"
-    write_rows(file, _rows())
-    code, out, _ = focalcal_command("paper", "table", file, "--metrics", "ece")
-    assert code == 0
-    assert "7.37 → 2.62 (1.8)" in out
-    assert "12.85" not in out
-    code, _, err = focalcal_command("paper", "table", file, "--metrics", "bleu")
-    assert (code, "There is no table of bleu" in err) == (2, True)
-    file.write_text("a,b\n1,2\n")
-    code, _, err = focalcal_command("paper", "table", file)
-    assert (code, "it has no column dataset" in err) == (2, True)
