@@ -92,29 +92,58 @@ class GlobalPoolingCNN(nn.Module):
         """(N, channels) what the last layer is given."""
         words, left_out = (texts, 0) if isinstance(texts, Tensor) else (texts.words, texts.left_out)
         missing = 0 if left_out else max(0, self.least_positions - words.shape[1])
-        x = self.embedding(functional.pad(words, (missing, 0), value=_PADDING)).transpose(1, 2).contiguous()
-        x = functional.relu(self.maps(x, left_out)).amax(dim=2)
+        x = functional.relu(self.maps(functional.pad(words, (missing, 0), value=_PADDING), left_out)).amax(dim=1)
         dense: Tensor = self.dropout(torch.relu(self.dense(x)))
         return dense
 
-    def maps(self, x: Tensor, left_out: int) -> Tensor:
-        """(N, channels, L') the last convolution, of (N, E, L) word vectors.
+    def maps(self, words: Tensor, left_out: int) -> Tensor:
+        """(N, L', channels) the last convolution, of (N, L) rows of the embedding.
 
         What a convolution and a pooling make of nothing but padding is one vector. Behind each of them, so many copies
         of it are put in front as the next convolution needs to meet every mixture of padding and text, and padding
         alone if there was enough; further copies would not change the maximum over all positions.
         """
         first, second, third = self.convolutions
-        padding = self.embedding.weight[_PADDING].view(1, -1, 1)
         stride = self.pool_stride
         least = (2 * _WINDOW - 2) // stride * stride  # what the second pooling's windows reach beyond their stride
-        for convolution, needed in ((first, least), (second, _WINDOW)):
+        x, padding = _convolved_words(first, self.embedding, words)
+        for convolution, needed in ((second, least), (third, _WINDOW)):
+            x, padding = functional.relu(_pooled(x, stride)), functional.relu(padding)  # relu of fewer, the same
             left_out //= stride
-            padding = functional.relu(convolution(padding.expand(-1, -1, _WINDOW)))
-            x = functional.relu(functional.max_pool1d(convolution(x), _WINDOW, stride))  # relu of fewer, the same
             added = min(left_out, needed)
             left_out -= added
             if added:
-                x = torch.cat([padding.expand(len(x), -1, added), x], dim=2)
-        maps: Tensor = third(x)
-        return maps
+                x = torch.cat([padding.expand(len(x), added, -1), x], dim=1)
+            x = _convolved(convolution, x)
+            padding = x[:1, :1]  # of padding alone if there was enough; else it is not needed any more
+        return x
+
+
+def _convolved_words(convolution: nn.Conv1d, embedding: nn.Embedding, words: Tensor) -> tuple[Tensor, Tensor]:
+    """(N, L - 4, C) the convolution of the word vectors of (N, L) words, and (1, 1, C) that of padding alone.
+
+    A batch has far fewer words than positions: each is multiplied once with each of the five parts of the weight, and
+    a position is the sum of five rows of that table. This takes a third of the time of a convolution, and does not
+    depend on how much padding there is.
+    """
+    length = words.shape[1] - _WINDOW + 1
+    occurring, rows = torch.cat([words.new_full((1,), _PADDING), words.flatten()]).unique(return_inverse=True)
+    table = embedding(occurring) @ convolution.weight.permute(2, 1, 0)  # (5, words, C)
+    padding, rows = rows[:1], rows[1:].view(words.shape)
+    windows = torch.stack([rows[:, k : k + length] for k in range(_WINDOW)], dim=-1).view(-1, _WINDOW)
+    windows = torch.cat([padding.expand(1, _WINDOW), windows])
+    windows += torch.arange(_WINDOW, device=words.device) * len(occurring)
+    sums = functional.embedding_bag(windows, table.flatten(0, 1), mode="sum") + convolution.bias
+    return sums[1:].view(len(words), length, -1), sums[:1].unsqueeze(0)
+
+
+def _convolved(convolution: nn.Conv1d, x: Tensor) -> Tensor:
+    """(N, L - 4, C) the convolution of (N, L, E); as one of images with channels last it takes half the time."""
+    weight, images = convolution.weight.unsqueeze(2), x.transpose(1, 2).unsqueeze(2)
+    return functional.conv2d(images, weight, convolution.bias).squeeze(2).transpose(1, 2)
+
+
+def _pooled(x: Tensor, stride: int) -> Tensor:
+    """(N, L', C) the maximum over five positions of (N, L, C)."""
+    images = x.transpose(1, 2).unsqueeze(2)
+    return functional.max_pool2d(images, (1, _WINDOW), (1, stride)).squeeze(2).transpose(1, 2)
