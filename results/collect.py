@@ -1,13 +1,16 @@
 """Puts a finished comparison into results/: ``python results/collect.py runs/resnet8 cifar10_resnet8``.
 
-Copies the tables and histories that ``focalcal compare`` wrote, and writes a README with the command, the versions and
-the date that made them.
+Copies the tables and histories that ``focalcal compare`` wrote, writes a README with the command, the versions and the
+date that made them, and puts the paper's figures beside them where it has any.
 """
 
 import json
 import shutil
 import sys
 from pathlib import Path
+
+from focalcal.comparison.rows import read_rows
+from focalcal.paper import paper_tables, published
 
 RESULTS = Path(__file__).parent
 _TABLES = ("table.csv", "table_nll.csv")
@@ -26,6 +29,9 @@ def collect(comparison: Path, name: str, command: str) -> None:
     for run in runs:
         shutil.copy(run / "history.jsonl", histories / f"{run.parent.name}-{run.name}.jsonl")
     (folder / "README.md").write_text(_readme(comparison, runs, command), encoding="utf-8")
+    rows = read_rows(folder / "table.csv")
+    if published(rows[0].dataset, rows[0].model):
+        (folder / "beside_the_paper.md").write_text(_beside_the_paper(name), encoding="utf-8")
 
 
 def _readme(comparison: Path, runs: list[Path], command: str) -> str:
@@ -44,6 +50,16 @@ def _readme(comparison: Path, runs: list[Path], command: str) -> str:
     ]
     table = (comparison / "table.md").read_text(encoding="utf-8")
     return table + "\n## How it was made\n\n" + "\n\n".join(facts) + "\n"
+
+
+def _beside_the_paper(name: str) -> str:
+    table = RESULTS / name / "table.csv"
+    head = (
+        f"Made by `focalcal paper table results/{name}/table.csv --markdown`. Percent, on the test set, before → "
+        "after temperature scaling (T by validation ECE). Ours: mean over seeds ± standard deviation [the mean of "
+        "their 90% intervals], for the epoch with the best validation error and for the last."
+    )
+    return "\n".join([f"{head}\n", *(one.markdown() for one in paper_tables(read_rows(table)))])
 
 
 def _seconds(run: Path) -> float:
