@@ -256,3 +256,18 @@ def test_real_networks(focalcal, tmp_path, name):
     assert 2.0 < content["temperature"] < 2.2
     assert content["after"]["ece"] < content["before"]["ece"] / 5
     assert content["after"]["nll"] < content["before"]["nll"]
+
+
+@pytest.mark.parametrize("method", ["isotonic", "histogram"])
+def test_an_nll_that_became_infinite_is_said_with_its_remedy(focalcal, tmp_path, method):
+    """A class that validation lacks gets the probability 0."""
+    scores = torch.tensor([[0.6, 0.3, 0.1], [0.2, 0.7, 0.1]]).double()
+    Predictions(scores, "probs", labels=torch.tensor([0, 1])).save(tmp_path / "val.npz")
+    Predictions(scores.flip(0) * 0.9 + 0.1 / 3, "probs", labels=torch.tensor([1, 2])).save(tmp_path / "test.npz")
+    files = (tmp_path / "val.npz", tmp_path / "test.npz")
+    content = as_json(focalcal("calibrate", *files, "--method", method, "--json"))
+    assert content["after"]["nll"] in ("inf", "Infinity", float("inf"), None)
+    assert any("--smoothing 0.01" in warning for warning in content["warnings"])
+    smoothed = as_json(focalcal("calibrate", *files, "--method", method, "--smoothing", "0.01", "--json"))
+    assert 0 < smoothed["after"]["nll"] < 10
+    assert not any("--smoothing" in warning for warning in smoothed["warnings"])

@@ -19,6 +19,7 @@ METHOD_OPTIONS = [
     option("gamma", float | None, "focal-inverse: the γ that the network was trained with.", panel=_PANEL),
     option("off_diagonal_penalty", float | None, "matrix, dirichlet: on what mixes classes.", panel=_PANEL),
     option("intercept_penalty", float | None, "vector, matrix, dirichlet: on the offsets.", panel=_PANEL),
+    option("smoothing", float | None, "isotonic, histogram: the uniform distribution's share in a row.", panel=_PANEL),
     option("diagonal_penalty", float | None, "vector, matrix, dirichlet: on the factors.", panel=_PANEL),
 ]
 # Labels and a split are of one file, and two are read here.

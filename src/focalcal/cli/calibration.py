@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -121,6 +122,7 @@ def calibrated(request: Request, reading: Mapping[str, Any]) -> Calibrated:
     with progress("applying"):
         result = calibrator.transform(test)
         before, after = (evaluate(preds, COMPARED, request.bins, bootstrap=0) for preds in (test, result))
+    said += _lost_certainty(before, after)
     names = (None if val_path is None else val_path.name, test_path.name)
     done = Calibrated(names, request, calibrator, before, after, said)
     _write(done, result)
@@ -145,6 +147,13 @@ def _fitted(calibrator: Calibrator, val: Predictions, allow_test: bool) -> list[
         warnings.simplefilter("always")
         calibrator.fit(val, allow_test=allow_test)
     return [str(item.message) for item in caught if issubclass(item.category, CalibrationWarning)]
+
+
+def _lost_certainty(before: Evaluation, after: Evaluation) -> list[str]:
+    """Frequencies of validation may be exactly 0, which makes the NLL of other data infinite."""
+    if math.isfinite(before.values["nll"]) and math.isinf(after.values["nll"]):
+        return ["The NLL is now infinite: a true class got the probability 0; --smoothing 0.01 avoids that."]
+    return []
 
 
 def _write(done: Calibrated, result: Predictions) -> None:
