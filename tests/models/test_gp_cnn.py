@@ -43,10 +43,10 @@ def batches(longest, tokens):
 
 
 @pytest.mark.parametrize("stride", [5, 1])
-@pytest.mark.parametrize("tokens", [1000, 403, 149, 60])
+@pytest.mark.parametrize("tokens", [1000, 403, 149, 60, 159, 512, 173])
 def test_left_out_padding_changes_neither_logits_nor_gradients(stride, tokens):
     net = network(pool_stride=stride, freeze=False)
-    for longest in (1, 9, 17, 18, 40, 60, 149, 240, 403, 700, 842, 843, 960, 992, 1000):
+    for longest in (1, 3, 9, 16, 17, 18, 40, 60, 149, 240, 403, 700, 842, 843, 960, 992, 1000):
         trimmed, full = batches(min(longest, tokens), tokens)
         expected = plain_network(net, full.words)
         actual = net(trimmed)
@@ -63,6 +63,13 @@ def test_in_single_precision_logits_are_the_same_to_the_last_bit(stride):
     for longest in (5, 100, 500, 900):
         trimmed, full = batches(longest, 1000)
         assert trimmed.words.shape[1] < full.words.shape[1]
+        assert torch.equal(net(trimmed), net(full))
+
+
+def test_one_text_alone_has_the_same_logits_to_the_last_bit():
+    net = network(channels=128).float()
+    for longest in (5, 100, 900):
+        trimmed, full = (texts._replace(words=texts.words[1:2]) for texts in batches(longest, 1000))
         assert torch.equal(net(trimmed), net(full))
 
 

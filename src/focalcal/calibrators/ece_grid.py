@@ -38,6 +38,9 @@ def fit_temperature_on_grid(preds: Predictions, grid: Sequence[float], bins: int
     sample = scores.every(max(1, len(preds) // _SAMPLE_ROWS))
     start = bisect_left(ascending, True, key=lambda temperature: _gap_and_error(sample, temperature, bins)[0] <= 0)
     errors: dict[float, float] = {}
+    if scores.behind is not None:  # the confidence of an answer behind a masked class grows with T
+        errors = {temperature: _gap_and_error(scores, temperature, bins)[1] for temperature in ascending}
+        return float(min(grid, key=errors.__getitem__))
     _walk(scores, bins, ascending[start:], errors, outwards=-1)
     _walk(scores, bins, reversed(ascending[:start]), errors, outwards=1)
     # In the order of the user's grid, so that the first minimum is theirs.

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from focalcal.metrics.statistics import sample_statistics
 from focalcal.metrics.temperature_search import logits_of, target_gaps
 from focalcal.predictions import Predictions
+from focalcal.predictions.masking import answer_classes, masked_classes
 
 # A block and its exponentials stay in the cache.
 _BLOCK_NUMBERS = 2**18
@@ -22,12 +24,15 @@ class ScaledScores:
         maxima: (N, 1), the largest of each row.
         correct: (N,) bool, the first largest logit is the label.
         weight: (N,) float64, or None.
+        behind: (N,) float64, by how much the largest logit of an answer is below the largest of all; None where no
+            class is masked, so that it is by 0.
     """
 
     logits: Tensor
     maxima: Tensor
     correct: Tensor
     weight: Tensor | None
+    behind: Tensor | None = None
 
     @classmethod
     def of(cls, preds: Predictions) -> "ScaledScores":
@@ -41,16 +46,21 @@ class ScaledScores:
         logits = logits_of(preds)
         top = preds.values.amax(1, keepdim=True)
         maxima = top if preds.kind == "logits" else logits.amax(1, keepdim=True)
-        return cls(logits, maxima, _is_first_maximum(preds.values, top, preds.hard_labels), preds.weights)
+        if not masked_classes(preds):
+            return cls(logits, maxima, _is_first_maximum(preds.values, top, preds.hard_labels), preds.weights)
+        correct = sample_statistics(preds).correct
+        behind = (maxima.double() - logits[:, answer_classes(preds)].amax(1, keepdim=True).double()).squeeze(1)
+        return cls(logits, maxima, correct, preds.weights, behind)
 
     def every(self, stride: int) -> "ScaledScores":
         """The scores of every ``stride``-th sample."""
         weight = None if self.weight is None else self.weight[::stride]
-        return ScaledScores(self.logits[::stride], self.maxima[::stride], self.correct[::stride], weight)
+        behind = None if self.behind is None else self.behind[::stride]
+        return ScaledScores(self.logits[::stride], self.maxima[::stride], self.correct[::stride], weight, behind)
 
     def confidence(self, temperature: float) -> Tensor:
-        """(N,) float64: the largest probability of softmax(z / T), computed in float64."""
-        return 1.0 / self._totals(1.0 / temperature, torch.float64)
+        """(N,) float64: the largest probability of softmax(z / T) that an answer has, computed in float64."""
+        return self._largest(temperature) / self._totals(1.0 / temperature, torch.float64)
 
     def confidence_and_nll(self, labels: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
         """(N,) float64 each, computed in the logits' float type.
@@ -60,7 +70,12 @@ class ScaledScores:
             temperature: T.
         """
         totals = self._totals(1.0 / temperature, self.logits.dtype)
-        return 1.0 / totals, totals.log() - target_gaps(self.logits, self.maxima, labels) / temperature
+        nll = totals.log() - target_gaps(self.logits, self.maxima, labels) / temperature
+        return self._largest(temperature) / totals, nll
+
+    def _largest(self, temperature: float) -> Tensor | float:
+        """(N,) exp((z_answer − max z) / T)."""
+        return 1.0 if self.behind is None else torch.exp(-self.behind / temperature)
 
     def _totals(self, beta: float, dtype: torch.dtype) -> Tensor:
         """(N,) float64: Σ_k exp(β (z_k − max z)); 1 over it is the top confidence."""

@@ -10,7 +10,7 @@ from focalcal.comparison.plan import PlannedRun
 from focalcal.comparison.rows import Row, Selection, title
 from focalcal.metrics import Evaluation, evaluate, ood_auroc
 from focalcal.predictions import Predictions
-from focalcal.predictions.masking import answers
+from focalcal.predictions.masking import answer_classes
 from focalcal.training import open_run
 from focalcal.training.outcome import fitted_temperature
 
@@ -51,7 +51,7 @@ def score(run: PlannedRun, selection: Selection, objective: Objective, *, bootst
     which = "last" if selection == "last" else "selected"
     val, test = (opened.predictions(split, which) for split in ("val", "test"))
     scaler = fitted_temperature(objective, val)
-    test, scaled = answers(test), answers(scaler.transform(test))
+    scaled = scaler.transform(test)
     epoch = run.recipe.epochs - 1 if selection == "last" else int(opened.evaluation["epoch"])
     others = {split: opened.predictions(split, which) for split in getattr(run.recipe.data, "ood", ())}
     rows = [_row(run, selection, "epoch", "", epoch + 1.0)]
@@ -63,7 +63,7 @@ def score(run: PlannedRun, selection: Selection, objective: Objective, *, bootst
 
 
 def _evaluated(preds: Predictions, bootstrap: int, level: float) -> Evaluation:
-    names = [name for name in (*_FIXED, *_SCALED) if name != "top_5_accuracy" or preds.num_classes > 5]
+    names = [name for name in (*_FIXED, *_SCALED) if name != "top_5_accuracy" or len(answer_classes(preds)) > 5]
     return evaluate(preds, names, bootstrap=bootstrap, level=level)
 
 

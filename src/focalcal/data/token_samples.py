@@ -11,10 +11,12 @@ from focalcal.data.samples import Batch
 from focalcal.data.text_tokens import PADDING, NumberedTexts
 
 # Of the global-pooling CNN: an entry of its last map sees 149 positions, so there must be as many; neighbours are 25
-# apart, so leaving out multiples of 25 keeps all windows where they are; and an entry of its first pooled map sees 9.
+# apart, so leaving out multiples of 25 keeps all windows where they are; an entry of its first pooled map sees 9; and
+# its second pooling needs four entries of the first one besides the padding that is put in front.
 _LEAST_POSITIONS = 149
 _STEP = 25
 _KEPT_PADDING = 8
+_LEAST_WIDTH = 24
 
 
 class TextBatch(NamedTuple):
@@ -78,8 +80,8 @@ def padded_width(longest: int, full: int) -> int:
     """How many of the full number of positions must remain for a batch whose longest text is this long.
 
     Examples:
-        >>> padded_width(100, full=1000), padded_width(990, full=1000)
-        (125, 1000)
+        >>> padded_width(100, full=1000), padded_width(990, full=1000), padded_width(1, full=512)
+        (125, 1000, 37)
     """
-    spare = full - longest - _KEPT_PADDING
+    spare = full - max(longest + _KEPT_PADDING, _LEAST_WIDTH)
     return full - max(0, spare // _STEP) * _STEP

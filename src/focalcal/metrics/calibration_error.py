@@ -5,7 +5,7 @@ import torch
 from focalcal.metrics.binning import BinSums, equal_mass_sums
 from focalcal.metrics.class_table import ClassSums, ClassTable
 from focalcal.metrics.conventions import Convention, bins_by_convention
-from focalcal.metrics.statistics import block_statistics, sample_statistics
+from focalcal.metrics.statistics import block_statistics, measured, sample_statistics
 from focalcal.predictions import Predictions
 
 
@@ -87,6 +87,7 @@ def class_table(preds: Predictions, bins: int = 15) -> ClassTable:
         >>> class_table(Predictions.from_probs([[0.75, 0.25], [0.5, 0.5]], [0, 1]), bins=2).label.tolist()
         [[0, 1], [1, 0]]
     """
+    preds = measured(preds)
     sums = ClassSums.zeros(preds.num_classes, bins, weighted=preds.weights is not None)
     spare = None
     for stats, probs in block_statistics(preds):

@@ -11,7 +11,7 @@ from focalcal.metrics.intervals import Replicates, check_resampling, checked_met
 from focalcal.metrics.pairing import paired_with
 from focalcal.metrics.permutation import p_values
 from focalcal.metrics.resampling import RESAMPLED_METRICS
-from focalcal.metrics.statistics import SampleStatistics, sample_statistics
+from focalcal.metrics.statistics import SampleStatistics, measured, sample_statistics
 from focalcal.predictions import Predictions
 
 COMPARED_METRICS = ("error", "nll", "brier", "ece", "ada_ece", "classwise_ece")
@@ -83,6 +83,7 @@ def compare(
     if names[0] == names[1]:
         raise ValueError(f"both models are called {names[0]!r}: pass two names.")
     models = {names[0]: a, names[1]: b}
+    models = {name: measured(preds) for name, preds in models.items()}
     options = _checked(models, metrics, samples, permutations, level, seed, bins, method)
     return _compared(_evaluated(models, options), [names], options)[0]
 
@@ -117,6 +118,7 @@ def compare_many(
     Returns:
         One comparison a pair.
     """
+    models = {name: measured(preds) for name, preds in models.items()}
     options = _checked(models, metrics, samples, permutations, level, seed, bins, method)
     if reference is not None and reference not in models:
         raise ValueError(f"there is no model called {reference!r}: the reference must be one of {', '.join(models)}.")

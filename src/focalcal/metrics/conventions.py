@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from focalcal.metrics.binning import BinSums, bin_sums, check_bins, equal_width_sums
-from focalcal.metrics.statistics import ConfidenceSamples, sample_statistics
+from focalcal.metrics.statistics import ConfidenceSamples, measured, sample_statistics
 from focalcal.predictions import Predictions
 
 Convention = Literal["focalcal", "torchmetrics", "netcal"]
@@ -57,6 +57,7 @@ def _as_torchmetrics(preds: Predictions, bins: int) -> BinSums:
 
 
 def _as_netcal(preds: Predictions, bins: int) -> BinSums:
+    preds = measured(preds)
     if preds.num_classes == 2:
         confidence, correct = preds.probs()[:, 1].double(), preds.hard_labels == 1
     else:

@@ -10,13 +10,14 @@ from focalcal.metrics.debiased import debiased_ece_from_statistics
 from focalcal.metrics.evaluation import Evaluation
 from focalcal.metrics.evaluation_request import PARTS_OF_LOSSES, EvaluationRequest, checked_names
 from focalcal.metrics.file_evaluation import evaluate_file
-from focalcal.metrics.intervals import INTERVAL_METRICS, check_resampling
+from focalcal.metrics.intervals import INTERVAL_METRICS, check_resampling, without_loss_parts
 from focalcal.metrics.intervals import bootstrap as bootstrap_intervals
 from focalcal.metrics.refinement import loss_splits
 from focalcal.metrics.running_sums import RunningSums
 from focalcal.metrics.smooth import smooth_ece_from_statistics
-from focalcal.metrics.statistics import SampleStatistics, StatisticsStore, block_statistics
+from focalcal.metrics.statistics import SampleStatistics, StatisticsStore, block_statistics, measured
 from focalcal.predictions import Predictions, PredictionsFile, open_predictions
+from focalcal.predictions.masking import answer_classes, masked_classes
 
 Source = Predictions | PredictionsFile | str | os.PathLike[str]
 
@@ -64,11 +65,16 @@ def evaluate(
     if bootstrap:
         check_resampling(bootstrap, level)
     source = _opened(data)
-    names = checked_names(metrics, source.num_classes)
+    names = checked_names(metrics, len(answer_classes(source)))
+    notes: tuple[str, ...] = ()
+    if masked_classes(source):
+        names, notes = without_loss_parts(names, metrics is not None), (_masking_note(source),)
     request = EvaluationRequest(names, metrics is not None, bins, bootstrap or 0, level, seed)
     if isinstance(source, Predictions):
-        return _evaluate_predictions(source, request)
-    return evaluate_file(source, request)
+        evaluation = _evaluate_predictions(measured(source), request)
+    else:
+        evaluation = evaluate_file(source, request)
+    return replace(evaluation, notes=(*notes, *evaluation.notes))
 
 
 def _opened(data: Source) -> Predictions | PredictionsFile:
@@ -78,6 +84,14 @@ def _opened(data: Source) -> Predictions | PredictionsFile:
     file = data if isinstance(data, PredictionsFile) else open_predictions(data)
     small = os.path.getsize(file.path) <= READ_WHOLE_BYTES
     return file.read() if small and file.num_samples * file.num_classes <= READ_WHOLE_VALUES else file
+
+
+def _masking_note(source: Predictions | PredictionsFile) -> str:
+    masked = [source.class_names[i] if source.class_names else str(i) for i in masked_classes(source)]
+    return (
+        f"Masked, so never the answer, but with their share of the probability: {', '.join(masked)}. The calibration "
+        "and refinement parts of NLL and Brier are left out."
+    )
 
 
 def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Evaluation:

@@ -14,6 +14,7 @@ from focalcal.metrics.resampling.grouped import ONE_BY_ONE, STREAMED_METRICS
 from focalcal.metrics.statistics import SampleStatistics, StatisticsStore
 from focalcal.metrics.streamed_intervals import StreamedBootstrap
 from focalcal.predictions import PredictionsFile
+from focalcal.predictions.masking import answer_classes
 
 # Memory matters here more than speed: what is read at a time, and how large a block of resamples may be.
 _VALUES_READ, _ROWS_READ = 2**19, 2**15
@@ -32,7 +33,7 @@ _HISTOGRAM = (
 def evaluate_file(file: PredictionsFile, request: EvaluationRequest) -> Evaluation:
     """Everything asked for that one pass can give; raises for what was asked for by name and it cannot."""
     _check_given(request, [name for name in request.names if name not in PARTS_OF_LOSSES])
-    total = Accumulator(file.num_classes, request.bins)
+    total = Accumulator(len(answer_classes(file)), request.bins)
     resampled = _Resampled(file.num_samples, request) if request.resamples else None
     for block in file.blocks(max(1, min(_ROWS_READ, _VALUES_READ // file.num_classes))):
         stats = total.add_with_statistics(block)

@@ -13,8 +13,9 @@ from focalcal.metrics.resampling.counts import all_once, bootstrap_counts, jackk
 from focalcal.metrics.resampling.grouped import CELL_METRICS, GroupedResampler, resampler_of
 from focalcal.metrics.resampling.loss_parts import LOSS_PARTS
 from focalcal.metrics.resampling.scalars import TOP_K
-from focalcal.metrics.statistics import SampleStatistics, sample_statistics
+from focalcal.metrics.statistics import SampleStatistics, measured, sample_statistics
 from focalcal.predictions import Predictions
+from focalcal.predictions.masking import masked_classes
 
 INTERVAL_METRICS = (*RESAMPLED_METRICS, *LOSS_PARTS)
 
@@ -99,7 +100,9 @@ def bootstrap(
         >>> result.estimates["error"], result.intervals["error"]
         (0.25, (0.0, 0.5))
     """
+    is_masked, preds = bool(masked_classes(preds)), measured(preds)
     names = checked_metrics(metrics, preds.num_classes)
+    names = without_loss_parts(names, metrics is not None) if is_masked else names
     check_resampling(samples, level, seed)
     check_bins(bins)
     check_method(method)
@@ -192,6 +195,14 @@ def replicate(
 def metric_range(metric: str) -> Interval:
     """The least and the largest value that a metric can have."""
     return _RANGES.get(metric, (0.0, 1.0))
+
+
+def without_loss_parts(names: tuple[str, ...], by_name: bool) -> tuple[str, ...]:
+    """The metrics that masked classes allow: a temperature that acts on all classes has no say in the answers alone."""
+    for name in names if by_name else ():
+        if name in LOSS_PARTS:
+            raise ValueError(f"{name} cannot be computed where classes are masked; leave it out.")
+    return tuple(name for name in names if name not in LOSS_PARTS)
 
 
 def checked_metrics(

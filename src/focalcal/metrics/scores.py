@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
-from focalcal.metrics.statistics import SampleStatistics, sample_statistics
+from focalcal.metrics.statistics import SampleStatistics, measured, sample_statistics
 from focalcal.predictions import Predictions
 
 Among = Literal["all", "right", "wrong"]
@@ -49,6 +49,7 @@ def top_k_accuracy(preds: Predictions, k: int = 5) -> float:
         >>> top_k_accuracy(Predictions.from_probs([[0.5, 0.3, 0.2], [0.6, 0.1, 0.3]], [1, 1]), k=2)
         0.5
     """
+    preds = measured(preds)
     if not 1 <= k <= preds.num_classes:
         raise ValueError(
             f"k is {k}, but there are {preds.num_classes} classes; choose k from 1 to {preds.num_classes}."

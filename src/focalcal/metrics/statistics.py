@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from focalcal.predictions import Predictions
+from focalcal.predictions.masking import answers
 
 # Outputs worked on at a time: 8 MB of float32, which a few passes can go over without going to memory, and enough work
 # for threads that meet at the end of each operation: on a busy machine they wait for each other. With few classes the
@@ -104,26 +105,28 @@ def sample_statistics(preds: Predictions) -> SampleStatistics:
         >>> stats.confidence.tolist(), stats.correct.tolist(), stats.rank.tolist()
         ([0.75, 0.5], [True, False], [0, 1])
     """
-    check_predictions(preds)
+    preds = measured(preds)
     store = StatisticsStore(len(preds))
     for stats, _ in block_statistics(preds):
         store.add(stats)
     return store.joined()
 
 
-def check_predictions(preds: object) -> None:
-    """Raises for anything but predictions, saying how to make them."""
+def measured(preds: object) -> Predictions:
+    """What metrics look at: the predictions without masked classes; anything else is refused."""
     if not isinstance(preds, Predictions):
         what = f"A metric needs Predictions, not {type(preds).__name__}"
         raise TypeError(f"{what}: make them with Predictions.from_logits or from_probs.")
+    return answers(preds)
 
 
 def block_statistics(preds: Predictions) -> Iterator[tuple[SampleStatistics, Tensor]]:
     """The statistics of one cache-sized block of samples after another, each with its (rows, K) probabilities.
 
-    The probabilities stand in memory that the next block writes over: use them at once or copy them.
+    Masked classes are left out. The probabilities stand in memory that the next block writes over: use them at once or
+    copy them.
     """
-    check_predictions(preds)
+    preds = measured(preds)
     rows = min(len(preds), _BLOCK_ROWS, max(1, _BLOCK_VALUES // preds.num_classes))
     # Writing into the same memory again and again is faster than asking for new memory for every intermediate result.
     scratch = torch.empty(3, rows, preds.num_classes, dtype=preds.values.dtype)

@@ -92,7 +92,10 @@ class GlobalPoolingCNN(nn.Module):
         """(N, channels) what the last layer is given."""
         words, left_out = (texts, 0) if isinstance(texts, Tensor) else (texts.words, texts.left_out)
         missing = 0 if left_out else max(0, self.least_positions - words.shape[1])
-        x = functional.relu(self.maps(functional.pad(words, (missing, 0), value=_PADDING), left_out)).amax(dim=1)
+        # One text is computed twice: a convolution of one picture rounds in its own way, which depends on its width.
+        some = words.expand(2, -1) if len(words) == 1 else words
+        maps = self.maps(functional.pad(some, (missing, 0), value=_PADDING), left_out)[: len(words)]
+        x = functional.relu(maps).amax(dim=1)
         dense: Tensor = self.dropout(torch.relu(self.dense(x)))
         return dense
 

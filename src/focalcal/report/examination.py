@@ -11,6 +11,7 @@ from focalcal.metrics.statistics import block_statistics
 from focalcal.plots.roc import Roc, roc
 from focalcal.plots.training_curves import TrainingCurves, training_curves
 from focalcal.predictions import Predictions, concatenate
+from focalcal.predictions.masking import answer_classes, answer_names
 from focalcal.report.classes import Classes, ClassesSoFar, distinct_names
 from focalcal.report.mistakes import Confusion, Mistake, MistakesSoFar
 from focalcal.report.sources import Data, ModelSource
@@ -79,7 +80,7 @@ class Examined:
     @property
     def class_names(self) -> list[str]:
         """Of the file, or numbers; each can be seen, and told from the others."""
-        return distinct_names(self.source.data.class_names or [str(i) for i in range(self.before.num_classes)])
+        return distinct_names(answer_names(self.source.data) or [str(i) for i in range(self.before.num_classes)])
 
     def stop(self, temperature: float) -> Stop:
         """The stop of a temperature that the slider has."""
@@ -124,11 +125,12 @@ class _Passed(NamedTuple):
 def _one_pass(data: Data, scaling: Scaling | None, bins: int) -> _Passed:
     samples = len(data) if isinstance(data, Predictions) else data.num_samples
     sweep = Sweep(stops_with(None if scaling is None else scaling.temperature), samples)
-    mistakes = MistakesSoFar(data.num_classes)
+    answers = len(answer_classes(data))
+    mistakes = MistakesSoFar(answers)
     classes: ClassesSoFar | None = None
     impossible, soft = 0, False
     for block in data.blocks(max(1, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // data.num_classes))):
-        classes = classes or ClassesSoFar(data.num_classes, bins, block.weights is not None)
+        classes = classes or ClassesSoFar(answers, bins, block.weights is not None)
         soft |= block.has_soft_labels
         start = 0
         for stats, probs in block_statistics(block):

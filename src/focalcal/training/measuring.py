@@ -13,7 +13,6 @@ from focalcal.metrics.scores import mean_of
 from focalcal.metrics.statistics import SampleStatistics, sample_statistics
 from focalcal.metrics.temperature_search import fit_inverse_temperature, logits_of
 from focalcal.predictions import Predictions
-from focalcal.predictions.masking import answers
 
 _BINS = 15
 _IGNORED = -100
@@ -41,7 +40,7 @@ def _mean(values: Tensor) -> float:
 
 def scaled_summary(preds: Predictions) -> dict[str, float | None]:
     """`summary` of predictions, with the temperature that suits them best and their NLL at it."""
-    figures = summary(sample_statistics(answers(preds)))
+    figures = summary(sample_statistics(preds))
     try:
         fit = fit_inverse_temperature(logits_of(preds), preds.labels, preds.weights)
     except (ArithmeticError, ValueError):  # no temperature to speak of, as where every output is the same

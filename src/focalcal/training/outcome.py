@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from focalcal.calibrators import CalibrationWarning, TemperatureScaling
-from focalcal.calibrators.temperature import PAPER_GRID, Objective
-from focalcal.metrics import ece, evaluate
+from focalcal.calibrators.temperature import Objective
+from focalcal.metrics import evaluate
 from focalcal.predictions import Predictions
-from focalcal.predictions.masking import answers
 
 if TYPE_CHECKING:
     from focalcal.training.trainer import Trainer
@@ -44,19 +43,12 @@ def run_evaluation(folder: Path, trainer: Trainer) -> dict[str, Any]:
 
 
 def fitted_temperature(objective: Objective, val: Predictions) -> TemperatureScaling:
-    """Temperature scaling fitted on validation predictions, also where some of their classes are masked."""
+    """Temperature scaling fitted on validation predictions."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)  # T at its bound is there to be read in the result
-        if objective == "nll" or answers(val) is val:
-            return TemperatureScaling(objective=objective).fit(val)
-        by_ece = min(PAPER_GRID, key=lambda t: ece(answers(_scaler(t).fit(val).transform(val))))
-        return _scaler(by_ece).fit(val)
-
-
-def _scaler(temperature: float) -> TemperatureScaling:
-    return TemperatureScaling(objective="ece", grid=(temperature,))
+        return TemperatureScaling(objective=objective).fit(val)
 
 
 def _values(preds: Predictions) -> dict[str, float | None]:
-    values = evaluate(answers(preds), bootstrap=0).values
+    values = evaluate(preds, bootstrap=0).values
     return {name: value if math.isfinite(value) else None for name, value in values.items()}

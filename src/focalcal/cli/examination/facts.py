@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from focalcal.cli.examination.finding import Examined
+from focalcal.predictions.masking import masked_classes
 from focalcal.report.readings import written
 
 
@@ -26,6 +27,7 @@ def facts(examined: Examined) -> dict[str, Any]:
         "class_names": None if preds.class_names is None else list(preds.class_names),
         "labels": "class probabilities" if preds.has_soft_labels else "classes",
         "samples_by_class": torch.bincount(preds.hard_labels, minlength=preds.num_classes).tolist(),
+        "masked_classes": list(masked_classes(preds)),
         "ids": preds.ids is not None,
         "weights": preds.weights is not None,
         "provenance": dict(preds.provenance),
@@ -41,10 +43,12 @@ def _mean(values: torch.Tensor, weight: torch.Tensor | None) -> float:
 
 def shown_facts(found: dict[str, Any]) -> list[tuple[str, str]]:
     """The same in words for people."""
+    masked = found["masked_classes"]
+    answered = [count for number, count in enumerate(found["samples_by_class"]) if number not in masked]
     rows = [
         ("file", f"{found['file']} ({found['format']}, {found['bytes']:,} bytes)"),
         ("outputs", f"{found['kind']}, {found['samples']:,} × {found['classes']}, {found['dtype']}"),
-        ("labels", f"{found['labels']}, {_distribution(found['samples_by_class'])}"),
+        ("labels", f"{found['labels']}, {_distribution(answered)}"),
         ("split", found["split"] or "not said"),
         ("classes", _listed(found["class_names"]) if found["class_names"] else "no names"),
         ("ids", "yes" if found["ids"] else "no"),
@@ -53,6 +57,9 @@ def shown_facts(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("accuracy", written("accuracy", found["accuracy"])),
         ("mean confidence", written("mean_confidence", found["mean_confidence"])),
     ]
+    if masked:
+        names = found["class_names"]
+        rows.insert(3, ("masked", _listed([names[i] if names else str(i) for i in masked]) + " (never the answer)"))
     left_out = found["samples_in_file"] - found["samples"]
     return rows if not left_out else [*rows, ("not examined", f"{left_out:,} samples")]
 

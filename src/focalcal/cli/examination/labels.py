@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from focalcal.cli.examination.finding import Examined, Finding, share
+from focalcal.predictions.masking import answer_classes, answers
 
 # A shift of the labels is suspected if it gains this much accuracy.
 _SHIFT_GAIN = 0.2
@@ -16,7 +17,7 @@ _FEWEST = 30
 
 def missing_classes(examined: Examined) -> Iterator[Finding]:
     """Classes that no label names."""
-    preds = examined.preds
+    preds = answers(examined.preds)
     if preds.has_soft_labels:
         lacking = (preds.labels.sum(0) == 0).nonzero()[:, 0].tolist()
     else:
@@ -33,7 +34,7 @@ def shifted_labels(examined: Examined) -> Iterator[Finding]:
     statistics, n = examined.statistics, len(examined.preds)
     right = int(statistics.correct.sum())
     by = {offset: int((statistics.prediction == statistics.label + offset).sum()) for offset in (-1, 1)}
-    if examined.preds.num_classes == 2:
+    if len(answer_classes(examined.preds)) == 2:
         swapped = n - right
         if swapped - right > _SHIFT_GAIN * n and n >= _FEWEST:
             what = f"Accuracy is {share(right, n)}, and {share(swapped, n)} with the two classes swapped."
@@ -48,7 +49,7 @@ def shifted_labels(examined: Examined) -> Iterator[Finding]:
 
 def accuracy_by_chance(examined: Examined) -> Iterator[Finding]:
     """Accuracy below, or no better than, what guessing gives."""
-    statistics, n, classes = examined.statistics, len(examined.preds), examined.preds.num_classes
+    statistics, n, classes = examined.statistics, len(examined.preds), len(answer_classes(examined.preds))
     if n < _FEWEST or any(True for _ in shifted_labels(examined)):
         return
     right, guessed = int(statistics.correct.sum()), n / classes

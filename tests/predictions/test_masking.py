@@ -1,0 +1,112 @@
+"""Masked classes: everything that measures looks at the probabilities of the others, as they are."""
+
+import pytest
+import torch
+
+from focalcal import metrics
+from focalcal.calibrators import TemperatureScaling
+from focalcal.calibrators.temperature import PAPER_GRID
+from focalcal.metrics import Accumulator, evaluate
+from focalcal.metrics.evaluation_request import EvaluationRequest
+from focalcal.metrics.file_evaluation import evaluate_file
+from focalcal.predictions import Predictions, open_predictions
+from focalcal.predictions.masking import answers, masked_classes
+from oracles.masked import MASKED, oracle, three_classes
+
+
+def test_evaluate_measures_the_answers():
+    preds = three_classes()
+    found = evaluate(preds, bootstrap=50)
+    for name, value in oracle(preds).items():
+        assert found.values[name] == pytest.approx(value, rel=1e-12), name
+    assert found.num_classes == 2
+    assert "nll_calibration" not in found.values
+    assert "neutral" in found.notes[0]
+    assert set(found.intervals) >= {"error", "ece", "classwise_ece"}
+
+
+def test_every_metric_of_its_own_agrees_with_evaluate():
+    preds = three_classes()
+    found = evaluate(preds, bootstrap=0).values
+    assert metrics.ece(preds) == found["ece"]
+    assert metrics.error(preds) == found["error"]
+    assert metrics.classwise_ece(preds) == found["classwise_ece"]
+    assert metrics.ada_ece(preds) == found["ada_ece"]
+    assert metrics.nll(preds) == found["nll"]
+
+
+def test_a_part_of_the_losses_that_is_asked_for_by_name_is_refused():
+    with pytest.raises(ValueError, match="nll_calibration cannot be computed where classes are masked"):
+        evaluate(three_classes(), ["nll_calibration"])
+    with pytest.raises(ValueError, match="nll_calibration cannot be computed where classes are masked"):
+        metrics.bootstrap(three_classes(), ["nll_calibration"])
+    with pytest.raises(ValueError, match="cannot be computed where classes are masked"):
+        metrics.nll_split(three_classes())
+    assert "nll_calibration" not in metrics.bootstrap(three_classes(), samples=10).estimates
+
+
+def test_a_file_in_blocks_gives_the_same(tmp_path):
+    preds = three_classes()
+    preds.save(tmp_path / "a.safetensors")
+    request = EvaluationRequest(("error", "ece", "classwise_ece"), True, 15, 0, 0.9, 0)
+    streamed = evaluate_file(open_predictions(tmp_path / "a.safetensors"), request)
+    whole = evaluate(tmp_path / "a.safetensors", ["error", "ece", "classwise_ece"], bootstrap=0)
+    assert streamed.values == pytest.approx(whole.values)
+    assert (streamed.num_classes, whole.num_classes) == (2, 2)
+
+
+@pytest.mark.parametrize("objective", ["nll", "ece"])
+def test_a_temperature_acts_on_all_classes_and_is_judged_by_the_answers(objective):
+    preds = three_classes()
+    scaler = TemperatureScaling(objective=objective).fit(preds)
+    if objective == "ece":
+        best = min(PAPER_GRID, key=lambda temperature: oracle(preds, temperature)["ece"])
+        assert scaler.temperature_ == best
+    after = oracle(preds, scaler.temperature_)
+    assert metrics.ece(scaler.transform(preds)) == pytest.approx(after["ece"], abs=1e-12)
+    assert scaler.record_.ece_after == pytest.approx(after["ece"], abs=1e-12)
+    assert scaler.record_.nll_after == pytest.approx(after["nll"], abs=1e-12)
+    assert scaler.record_.ece_before == pytest.approx(oracle(preds)["ece"], abs=1e-12)
+
+
+def test_a_logit_far_behind_has_a_finite_nll():
+    values = torch.tensor([[0.0, 500.0, -90.0]], dtype=torch.float32)
+    preds = Predictions.from_logits(values, [2], provenance=MASKED)
+    assert metrics.nll(preds) == pytest.approx(590.0)
+
+
+def test_comparisons_and_plots_look_at_the_answers():
+    a, b = three_classes(seed=1), three_classes(seed=1)
+    b = b.with_values(b.values * 0.5, "logits")
+    found = metrics.compare(a, b, samples=50, permutations=50)
+    expected = evaluate(a, bootstrap=0).values["ece"] - evaluate(b, bootstrap=0).values["ece"]
+    assert found["ece"].difference == pytest.approx(expected)
+
+
+def test_the_accumulator_counts_answers():
+    preds = three_classes()
+    total = Accumulator(num_classes=2)
+    total.add(answers(preds))
+    assert total.compute().values["ece"] == pytest.approx(metrics.ece(preds))
+
+
+@pytest.mark.parametrize("named", ["x", "3", "0,1", "-1", "1,,2", "1.0"])
+def test_what_is_no_list_of_classes_is_one_sentence(named):
+    preds = Predictions.from_logits([[1.0, 0.0, 2.0]], [2], provenance={"masked_classes": named})
+    with pytest.raises(ValueError, match=f"The provenance calls '{named}' masked"):
+        metrics.ece(preds)
+
+
+def test_a_label_that_is_masked_is_refused_with_its_row():
+    preds = Predictions.from_logits(torch.randn(3, 3), [0, 1, 2], provenance=MASKED)
+    with pytest.raises(ValueError, match="row 1 is a class that is masked"):
+        metrics.error(preds)
+    soft = Predictions.from_logits(torch.randn(2, 3), [[0.5, 0.0, 0.5], [0.2, 0.3, 0.5]], provenance=MASKED)
+    with pytest.raises(ValueError, match="row 1 is a class that is masked"):
+        metrics.error(soft)
+
+
+def test_without_masked_classes_nothing_is_copied():
+    preds = Predictions.from_logits([[1.0, 0.0, 2.0]], [2])
+    assert answers(preds) is preds
+    assert masked_classes(preds) == ()
