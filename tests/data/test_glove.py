@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from focalcal.data.glove import WordVectors, read_vectors, spelling
+from focalcal.data.glove import WordVectors, find_vectors, read_vectors, spelling
 
 TEXT = "the 0.5 -1 2e-3\nof 1 2 3\n\u00e9t\u00e9 -4 -5 -6\n( 7 8 9\nof 0 0 0\n"
 WANTED = ["of", "absent", "\u00e9t\u00e9", "the"]
@@ -78,9 +78,62 @@ def test_too_few_numbers_are_named_with_file_and_line(text_file):
 
 
 def test_what_is_no_number(text_file):
-    text_file.write_text("of 1 2 x\n")
-    with pytest.raises(ValueError, match=r"^small.3d.txt holds something that is not a number"):
-        read_vectors(text_file, ["of"], dimension=3)
+    for wrong in ("x", "nan", "NA", "inf", "1e39", ""):
+        text_file.write_text(f"the 1 2 3\nand 1 2 3\nof 1 {wrong} 2\n")
+        with pytest.raises(ValueError, match=r"^small.3d.txt, line 3 holds something that is no finite number"):
+            read_vectors(text_file, ["of", "the"], dimension=3)
+
+
+@pytest.mark.parametrize("content", ["the 1 2 3 4\n", "the\t1\t2\n", "the,1,2\n", "no vectors here at all\n"])
+def test_a_file_of_another_dimension_or_kind_is_refused_at_its_first_line(text_file, content):
+    text_file.write_text(content)
+    with pytest.raises(ValueError, match=r"^small.3d.txt, line 1: \d numbers follow the word, not 3"):
+        read_vectors(text_file, ["the"], dimension=3)
+
+
+def test_a_line_with_the_size_of_the_file_may_come_first(text_file):
+    text_file.write_text("2 3\nthe 1 2 3\nof 4 5 6\n")
+    assert read_vectors(text_file, ["of"], dimension=3).vectors.tolist() == [[4, 5, 6]]
+
+
+def test_a_file_with_none_of_the_words_is_refused(text_file):
+    with pytest.raises(ValueError, match=r"small.3d.txt has none of the 2 words that are looked for"):
+        read_vectors(text_file, ["xyzzy", "plugh"], dimension=3)
+    text_file.write_text("")
+    with pytest.raises(ValueError, match=r"small.3d.txt has none of the 1 words"):
+        read_vectors(text_file, ["the"], dimension=3)
+
+
+def test_damaged_archives_are_one_sentence(text_file, tmp_path):
+    whole = packed_zip(text_file).read_bytes()
+    middle = len(whole) // 3
+    flipped = whole[:middle] + bytes(255 - byte for byte in whole[middle : middle + 20]) + whole[middle + 20 :]
+    packed = gzip.compress(text_file.read_bytes() * 100)
+    broken = {
+        "a.zip": b"no zip",
+        "b.zip": whole[:-30],
+        "c.zip": flipped,
+        "a.gz": b"no gz",
+        "b.gz": packed[:-12],
+        "c.gz": packed[:20] + bytes(255 - byte for byte in packed[20:40]) + packed[40:],
+    }
+    for name, content in broken.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=rf"^{name} (is damaged|has none|, line|holds)"):
+            read_vectors(tmp_path / name, WANTED, dimension=3)
+
+
+def test_a_folder_is_searched_for_the_dimension_itself(text_file, tmp_path):
+    folder = tmp_path / "some"
+    folder.mkdir()
+    (folder / "custom.13d.txt").write_text("of " + "1 " * 13 + "\n")
+    (folder / "glove.3d.txt").write_text("of 1 2 3\n")
+    assert find_vectors(folder, 3).name == "glove.3d.txt"
+
+
+def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(text_file, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert torch.equal(read_vectors(text_file, WANTED, dimension=3, cache=tmp_path / "file" / "x").vectors, EXPECTED)
 
 
 def test_a_folder_without_vectors_and_a_zip_without_the_dimension(text_file, tmp_path):

@@ -41,15 +41,21 @@ def small(tmp_path, monkeypatch):
     monkeypatch.setenv("FOCALCAL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(newsgroups, "_VALIDATION", 2)
     monkeypatch.setattr(newsgroups, "_TEST", 3)
-    messages = {f"rec.fruit/{i}": message(f"Apple, apple! pear-{i % 2}") for i in (10, 9, 8, 7, 6, 5)}
-    messages |= {f"alt.drink/{i}": message("caf\u00e9 apple") for i in (3, 2, 1)}
-    messages |= {"alt.drink/4": message(""), "alt.drink/readme": message("never read")}
+    messages = {f"rec.autos/{i}": message(f"Apple, apple! pear-{i % 2}") for i in (10, 9, 8, 7, 6, 5)}
+    messages |= {f"alt.atheism/{i}": message("caf\u00e9 apple") for i in (3, 2, 1)}
+    messages |= {"alt.atheism/4": message(""), "alt.atheism/readme": message("never read")}
+    messages |= {
+        "rec.fruit/1": message("no group"),
+        "../../etc/5": message("no group"),
+        "/7": "",
+        "alt.atheism/\u00b2": "",
+    }
     return pack(tmp_path / "data", messages)
 
 
 def test_messages_come_by_group_and_number_without_their_header(small):
     documents, names = read_newsgroups(small / "newsgroups" / "20_newsgroups.tar.gz")
-    assert names == ("alt.drink", "rec.fruit")
+    assert names == ("alt.atheism", "rec.autos")
     assert documents.labels.tolist() == [0] * 4 + [1] * 6
     texts = [
         [documents.words[n] for n in documents.texts.select(np.array([i])).numbers] for i in range(len(documents.texts))
@@ -79,6 +85,10 @@ def test_a_text_without_a_known_word_is_one_unknown_word(tmp_path, small):
     words = samples.batch(torch.tensor([place]), device=CPU, generator=None).inputs.words
     assert words[0, -1] == 1
     assert int((words != 0).sum()) == 1
+
+
+def test_an_archive_with_fewer_groups_is_noted(small):
+    assert load_newsgroups(root=small, dimension=2).facts["notes"] == ["The archive holds 2 of the 20 groups."]
 
 
 def test_the_seed_makes_the_split(small):
@@ -115,7 +125,7 @@ def test_damaged_archives(small, tmp_path):
     with pytest.raises(ValueError, match=r"is not a whole tar.gz file"):
         load_newsgroups(root=small, dimension=2)
     other = pack(tmp_path / "other", {"alone/1": message("apple")})
-    with pytest.raises(ValueError, match=r"at least two groups"):
+    with pytest.raises(ValueError, match=r"at least two of the 20 groups"):
         load_newsgroups(root=other, dimension=2)
 
 

@@ -110,11 +110,37 @@ def test_damaged_and_missing_files(cache):
     with pytest.raises(ValueError, match=r"has no trees/dev.txt"):
         load_sst(root=root, dimension=2)
     with zipfile.ZipFile(archive, "w") as opened:
-        opened.writestr("trees/train.txt", b"(3 caf\xe9)")
-    with pytest.raises(ValueError, match=r"trees/train.txt is not UTF-8"):
+        opened.writestr("trees/train.txt", b"(3 good)\n(3 caf\xe9)")
+    with pytest.raises(ValueError, match=r"trees/train.txt, line 2 is not UTF-8"):
         load_sst(root=root, dimension=2)
     archive.write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match=r"is not a zip file; fetch it anew"):
+    with pytest.raises(ValueError, match=r"is not a whole zip file .*; fetch it anew"):
+        load_sst(root=root, dimension=2)
+
+
+def test_a_zip_with_changed_bytes(cache):
+    root = pack(cache / "data")
+    archive = root / "sst" / "trainDevTestTrees_PTB.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as opened:
+        opened.writestr("trees/train.txt", "(3 (2 a) (4 b))\n" * 50)
+    content = bytearray(archive.read_bytes())
+    content[48:56] = bytes(255 - byte for byte in content[48:56])
+    archive.write_bytes(content)
+    with pytest.raises(ValueError, match=r"is not a whole zip file"):
+        load_sst(root=root, dimension=2)
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_a_split_of_neutral_sentences_alone_is_refused(cache, split):
+    root = pack(cache / "data")
+    archive = root / "sst" / "trainDevTestTrees_PTB.zip"
+    with zipfile.ZipFile(archive) as opened:
+        members = {name: opened.read(name) for name in opened.namelist()}
+    members[f"trees/{split}.txt"] = b"(2 (3 so) (1 so))\n"
+    with zipfile.ZipFile(archive, "w") as opened:
+        for name, content in members.items():
+            opened.writestr(name, content)
+    with pytest.raises(ValueError, match=r"trees of the Sentiment Treebank are all neutral"):
         load_sst(root=root, dimension=2)
 
 

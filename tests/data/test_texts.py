@@ -5,6 +5,7 @@ import pyarrow.parquet
 import pytest
 import torch
 
+from focalcal.data.encoding import encode_texts
 from focalcal.data.registry import load_data
 from focalcal.data.texts import load_texts
 from focalcal.models.registry import build_model
@@ -46,6 +47,67 @@ def test_parquet_with_numbers_for_labels_and_other_columns(tmp_path):
     data = load_texts(path=tmp_path / "my.parquet", text_column="body", label_column="stars")
     assert data.class_names == ("2", "10")
     assert data.facts["empty_texts"] == 3
+
+
+def parquet(path, **columns):
+    pyarrow.parquet.write_table(pa.table(columns), path)
+    return path
+
+
+def test_parquet_with_categories_for_texts_and_labels(tmp_path):
+    texts = pa.array(["one two", "two", "three"] * 5).dictionary_encode()
+    labels = pa.array(["a", "b", "a"] * 5).dictionary_encode()
+    data = load_texts(path=parquet(tmp_path / "my.parquet", text=texts, label=labels))
+    assert data.class_names == ("a", "b")
+    assert data.facts["empty_texts"] == 0
+
+
+@pytest.mark.parametrize(
+    "labels", [[0.5, 1.5], [float("nan"), 1.0], [[1], [2]], [{"a": 1}, {"a": 2}], [b"a", b"b"]], ids=str
+)
+def test_parquet_labels_are_names_or_whole_numbers(tmp_path, labels):
+    file = parquet(tmp_path / "my.parquet", text=["one", "two"] * 10, label=labels * 10)
+    with pytest.raises(ValueError, match=r"my.parquet: the column 'label' holds .*, not names or whole numbers"):
+        load_texts(path=file)
+
+
+def test_a_text_of_any_size_is_read(tmp_path):
+    rows = [*ROWS, ("word " * 600_000, "yes")]
+    data = load_texts(path=write_csv(tmp_path / "my.csv", rows), tokens=7)
+    assert sum(data.facts["sizes"].values()) == 21
+
+
+def test_every_class_is_learnt(tmp_path):
+    rows = [(f"word{i}", f"class{i}") for i in range(12)] + [("more words", "class0")] * 18
+    for seed in range(20):
+        data = load_texts(path=write_csv(tmp_path / "my.csv", rows), seed=seed)
+        assert set(data.train.labels.tolist()) == set(range(12))
+        assert data.facts["sizes"] == {"train": 24, "val": 3, "test": 3}
+        ids = torch.cat([data.train.ids, *(some.ids for some in data.evaluation.values())])
+        assert sorted(ids.tolist()) == list(range(30))
+
+
+def test_new_texts_are_encoded_in_the_words_of_the_data(tmp_path):
+    data = load_texts(path=write_csv(tmp_path / "my.csv"))
+    words = {word: row + 2 for row, word in enumerate(data.train.vocabulary)}
+    encoded = encode_texts(["Fun, never seen: GOOD fun!", "", "nothing known"], data)
+    assert encoded.words[0][encoded.words[0] != 0].tolist() == [words["fun"], words["good"], words["fun"]]
+    assert encoded.words[1:][encoded.words[1:] != 0].tolist() == [1, 1]
+    place = data.evaluation["val"].ids.tolist()
+    same = encode_texts([ROWS[i][0] for i in place], data)
+    expected = data.evaluation["val"].batch(torch.arange(len(place)), device=CPU, generator=None).inputs
+    assert torch.equal(same.words, expected.words)
+    assert same.left_out == expected.left_out
+
+
+def test_what_cannot_be_encoded(tmp_path):
+    data = load_texts(path=write_csv(tmp_path / "my.csv"))
+    with pytest.raises(TypeError, match="texts must be a list of texts"):
+        encode_texts("one text", data)
+    with pytest.raises(ValueError, match="There is no text to encode"):
+        encode_texts([], data)
+    with pytest.raises(ValueError, match="digits has no vocabulary"):
+        encode_texts(["a"], load_data("digits"))
 
 
 def test_named_files_for_validation_and_test(tmp_path):
@@ -95,9 +157,12 @@ def test_short_texts_go_through_the_network_and_are_learnt(tmp_path):
         (b"text,label\na,b\nc,\n", r"my.csv, row 2 has no label"),
         (b"text,label\na,b\nc,b\n", r"my.csv holds 1 different label"),
         (b"text,label\na,b\nc,d,e\n", r"my.csv cannot be read .*Expected 2 columns, got 3"),
-        (b"text,label\na,b\nc,d\n", r"The texts to learn from are 2, too few to hold out 2"),
-        (b"text,label\n,b\n,d\n,d\n", r"The training texts of text hold no word"),
+        (b"text,label\na,b\nc,d\n", r"The texts to learn from are 2 of 2 classes, too few to hold out 2"),
+        (b"text,label\n,b\n,d\n,d\n,d\n", r"The training texts of text hold no word"),
         (b"", r"my.csv is empty"),
+        (b"text,label", r"my.csv has no row"),
+        (b"text,label\na,b\nc,d\0\n", r"my.csv, row 2 has a NUL character in its label"),
+        (b"text,label\na,b\nc,d,e\n", r"my.csv cannot be read .*row 2: Expected 2 columns"),
     ],
 )
 def test_a_wrong_file_is_named_in_one_sentence(tmp_path, content, sentence):

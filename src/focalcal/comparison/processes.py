@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from focalcal.comparison.plan import PlannedRun
 from focalcal.comparison.waiting import Watcher
 
-_FAILED, _INTERRUPTED = 1, 3
+_FAILED, _BAD_INPUT, _INTERRUPTED = 1, 2, 3
 _SECONDS_BETWEEN_LOOKS = 0.2
 
 
@@ -25,10 +26,14 @@ def train_all(runs: Sequence[PlannedRun], *, jobs: int, watcher: Watcher) -> lis
     """Train what is not finished, ``jobs`` at a time, and give the runs that failed, each with its reason.
 
     Runs that were begun before go on from their checkpoints. What a run says goes to ``train.log`` in its folder.
+
+    Raises:
+        ValueError: every run was refused for the same reason, such as a file that is wrong; nothing is left of them.
     """
     waiting = [run for run in runs if not run.is_finished]
     active: dict[BaseProcess, PlannedRun] = {}
     failed: list[tuple[PlannedRun, str]] = []
+    refused = 0
     watcher.start(runs)
     before = signal.signal(signal.SIGTERM, _raise_interrupt)
     try:
@@ -41,6 +46,7 @@ def train_all(runs: Sequence[PlannedRun], *, jobs: int, watcher: Watcher) -> lis
                 run = active.pop(process)
                 if process.exitcode == _INTERRUPTED:
                     raise ComparisonInterrupted
+                refused += process.exitcode == _BAD_INPUT
                 if process.exitcode != 0:
                     failed.append((run, _reason(run, process.exitcode)))
             watcher.look(runs)
@@ -55,7 +61,21 @@ def train_all(runs: Sequence[PlannedRun], *, jobs: int, watcher: Watcher) -> lis
     finally:
         signal.signal(signal.SIGTERM, before)
         watcher.close()
+    if refused == len(runs) and len({reason for _, reason in failed}) == 1:
+        for run in runs:
+            _forget(run)
+        raise ValueError(failed[0][1])
     return failed
+
+
+def _forget(run: PlannedRun) -> None:
+    """Take away what a run that never began has left."""
+    if not (run.path / "config.yaml").exists():
+        for name in ("train.log", ".lock"):
+            (run.path / name).unlink(missing_ok=True)
+        for folder in (run.path, *run.path.parents[:2]):
+            with suppress(OSError):  # it holds something else
+                folder.rmdir()
 
 
 def _raise_interrupt(number: int, frame: object) -> None:
@@ -93,15 +113,18 @@ def _train(run: PlannedRun, command: list[str]) -> None:
         except Interrupted as error:
             print(error)
             sys.exit(_INTERRUPTED)
-        except (Diverged, ValueError, TypeError, OSError, ArithmeticError, MemoryError) as error:
+        except (Diverged, OSError, ArithmeticError, MemoryError) as error:
             print(f"FAILED: {error}")
             sys.exit(_FAILED)
+        except (ValueError, TypeError) as error:
+            print(f"FAILED: {error}")
+            sys.exit(_BAD_INPUT)
 
 
 def _reason(run: PlannedRun, code: int | None) -> str:
     """The run's own words, or what ended it."""
     said = [line for line in _lines(run.path / "train.log") if line.startswith("FAILED: ")]
-    if code == _FAILED and said:
+    if code in (_FAILED, _BAD_INPUT) and said:
         return said[-1].removeprefix("FAILED: ")
     if code is not None and code < 0:
         return f"it was ended by {signal.Signals(-code).name}"

@@ -58,7 +58,11 @@ NEWSGROUPS = DataFile(
     "newsgroups/20_newsgroups.tar.gz",
     url="http://kdd.ics.uci.edu/databases/20newsgroups/20_newsgroups.tar.gz",
 )
-GLOVE = DataFile("glove/glove.6B.zip", url="https://nlp.stanford.edu/data/glove.6B.zip")
+GLOVE = DataFile(
+    "glove/glove.6B.zip",
+    url="https://nlp.stanford.edu/data/glove.6B.zip",
+    instead=("glove/*.100d.txt", "glove/*.100d.txt.gz", "glove/*.zip"),
+)
 
 
 @dataclass(frozen=True)
@@ -114,8 +118,8 @@ CATALOGUE: dict[str, Entry] = {
         Entry("cifar100", "32 × 32 photographs, parquet", "100", "45,000 / 5,000 / 10,000", CIFAR100),
         Entry("tiny_imagenet", "64 × 64 photographs, zip", "200", "90,000 / 10,000 / 10,000", TINY_IMAGENET),
         Entry("newsgroups", "messages by newsgroup, with word vectors", "20", "19,997 in all", (NEWSGROUPS, GLOVE)),
-        Entry("sst", "film reviews as trees, with word vectors", "2 or 3", "8,544 / 1,101 / 2,210", (SST, GLOVE)),
-        Entry("text", "texts and labels of your own, as CSV", "any", "any"),
+        Entry("sst", "film reviews as trees, with word vectors", "2 or 3", "6,920 / 872 / 1,821", (SST, GLOVE)),
+        Entry("text", "texts and labels of your own, csv or parquet", "any", "any"),
         Entry("svhn", "house numbers, for out-of-distribution tests", "10", "26,032 test", SVHN, trainable=False),
         Entry(
             "cifar10_c",

@@ -1,5 +1,6 @@
 """Whether the files of a data set are whole: everything is read and counted."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,11 @@ def check_data(name: str, *, root: Path | None = None) -> Checked:
         )
     hashes = {str(path): _verified(path) for path in _paths(entry, root)}
     facts, classes = _facts(entry, root)
-    return Checked(name, classes, facts["sizes"], facts["split_sha256"], hashes, list(facts.get("notes", [])))
+    return Checked(name, classes, facts["sizes"], facts["split_sha256"], hashes, _notes(facts))
+
+
+def _notes(facts: Mapping[str, Any]) -> list[str]:
+    return [*facts.get("notes", []), *([facts["coverage"]] if "coverage" in facts else [])]
 
 
 def _paths(entry: Entry, root: Path | None) -> list[Path]:

@@ -15,7 +15,7 @@ from focalcal.data.samples import DataSet
 from focalcal.data.splits import split_hash
 from focalcal.data.text_tokens import FIRST_WORD, NumberedTexts, frequent_words, keep_words
 from focalcal.data.token_samples import TokenSamples
-from focalcal.data.vector_files import about_vectors
+from focalcal.data.vector_files import about_vectors, coverage
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class TextOptions:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1 and is {value!r}.")
+        if not isinstance(self.trim, bool):
+            raise TypeError(f"trim must be true or false and is {self.trim!r}.")
 
 
 def text_data_set(
@@ -83,13 +85,19 @@ def text_data_set(
     if not len(kept):
         raise ValueError(f"The training texts of {name} hold no word; give texts with words in them.")
     rows = keep_words(documents.texts, kept, len(documents.words))
+    vocabulary = [documents.words[number] for number in kept]
     samples = {
         split: TokenSamples(
-            rows.select(positions.numpy()), documents.labels[positions], positions, options.tokens, options.trim
+            rows.select(positions.numpy()),
+            documents.labels[positions],
+            positions,
+            options.tokens,
+            options.trim,
+            vocabulary,
         )
         for split, positions in splits.items()
     }
-    embeddings, about_words = embedding([documents.words[number] for number in kept], vectors, options.dimension, seed)
+    embeddings, about_words = embedding(vocabulary, vectors, options.dimension, seed)
     about = {
         **facts,
         "glove": about_vectors(vectors),
@@ -111,7 +119,12 @@ def embedding(words: list[str], source: Path | None, dimension: int, seed: int) 
         known = read_vectors(source, words, dimension=dimension, cache=cache_folder())
     unknown = torch.zeros(1, dimension), torch.tensor([False])
     filled = WordVectors(torch.cat([unknown[0], known.vectors]), torch.cat([unknown[1], known.found])).filled(seed)
-    facts = {"vocabulary": len(words), "vocabulary_in_glove": int(known.found.sum())}
+    found = int(known.found.sum())
+    facts = {
+        "vocabulary": len(words),
+        "vocabulary_in_glove": found,
+        "coverage": coverage(found, len(words), source),
+    }
     return torch.cat([torch.zeros(FIRST_WORD - 1, dimension), filled]), facts
 
 

@@ -22,6 +22,7 @@ class DataFile:
         size: of the published file in bytes, where known.
         md5: of the published file, where known.
         system: a folder in which a package of the operating system puts it.
+        instead: patterns of paths of files that do as well, such as ``glove/*.100d.txt``.
     """
 
     path: str
@@ -30,12 +31,14 @@ class DataFile:
     size: int | None = None
     md5: str | None = None
     system: str | None = None
+    instead: tuple[str, ...] = ()
 
     def located(self, root: Path | None = None) -> Path | None:
         """Where it is, or None."""
         places = [folder / self.path for folder in data_folders(root)]
         if self.system is not None and root is None:
             places.append(Path(self.system) / Path(self.path).name)
+        places += [place for folder in data_folders(root) for like in self.instead for place in folder.glob(like)]
         return next((place for place in places if place.is_file()), None)
 
     def obtained(self, root: Path | None = None) -> Path:

@@ -3,12 +3,16 @@
 import gzip
 import hashlib
 import io
+import math
 import os
+import re
 import secrets
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -20,6 +24,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, gzip.BadGzipFile)  # what reading a damaged archive raises
 # Treebanks write brackets as words; GloVe has the brackets themselves.
 _BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
 
@@ -75,7 +80,8 @@ def read_vectors(source: Path, words: Sequence[str], *, dimension: int = 100, ca
         cache: a folder that keeps what was read, by the file's size and time and the words; None keeps nothing.
 
     Raises:
-        ValueError: one sentence with file and line where a wanted line does not hold E numbers.
+        ValueError: one sentence with file and line where a wanted line does not hold E numbers; or that the file is
+            damaged, has vectors of another dimension, or none of the words.
     """
     path = find_vectors(source, dimension)
     kept = None if cache is None else cache / f"glove-{_key(path, words, dimension)}.safetensors"
@@ -87,7 +93,8 @@ def read_vectors(source: Path, words: Sequence[str], *, dimension: int = 100, ca
             kept.unlink(missing_ok=True)  # what another version or an accident left is read anew
     result = _read(path, words, dimension)
     if kept is not None:
-        _save(result, kept)
+        with suppress(OSError):  # the cache is a convenience: a folder that cannot be written to is no reason to stop
+            _save(result, kept)
     return result
 
 
@@ -99,57 +106,105 @@ def find_vectors(source: Path, dimension: int) -> Path:
     """
     if source.is_file():
         return source
-    names = (f"*{dimension}d.txt", f"*{dimension}d.txt.gz", f"*{dimension}d.zip", "*.zip")
-    for name in names:
-        for path in sorted(source.glob(name)):
+    files = sorted(path for path in source.glob("*") if path.is_file())
+    for ending in ("txt", r"txt\.gz", "zip"):
+        for path in files:
+            if re.search(rf"(?<!\d){dimension}d\.{ending}$", path.name):
+                return path
+    for path in files:
+        if path.suffix == ".zip":
             return path
     raise ValueError(
-        f"There are no word vectors at {source}: neither a file nor a folder with {names[0]}, {names[1]} or a .zip; "
+        f"There are no word vectors at {source}: neither a file nor a folder with one whose name ends in "
+        f"{dimension}d.txt or {dimension}d.txt.gz, or a .zip; "
         "download glove.6B.zip from nlp.stanford.edu/projects/glove and put it there."
     )
 
 
 def _read(path: Path, words: Sequence[str], dimension: int) -> WordVectors:
     rows = {word.encode(): row for row, word in enumerate(words)}
-    found, lines = [], []
-    with open_vectors(path, dimension) as stream:
-        for number, line in enumerate(stream, start=1):
-            space = line.find(b" ")
-            row = rows.get(line[:space])
-            if row is None:
-                continue
-            numbers = line[space + 1 :].rstrip()
-            separators = numbers.count(b" ")
-            if separators >= dimension:
-                continue  # a "word" with spaces in it, of which some files have a few
-            if separators != dimension - 1:
-                raise ValueError(
-                    f"{path.name}, line {number}: {separators + 1} numbers follow the word, not {dimension}; "
-                    "give the file's own dimension, or fetch the file anew."
-                )
-            del rows[line[:space]]  # the first of several lines counts
-            found.append(row)
-            lines.append(numbers)
+    found, lines = list[int](), dict[int, bytes]()
+    try:
+        with open_vectors(path, dimension) as stream:
+            _find(stream, rows, dimension, path, found, lines)
+    except _BROKEN as error:
+        raise ValueError(f"{path.name} is damaged ({error}); fetch the file anew.") from None
+    if words and not found:
+        raise ValueError(
+            f"{path.name} has none of the {len(words):,} words that are looked for; give a file of word vectors in "
+            "GloVe's text format, in the language of the texts."
+        )
     vectors = torch.zeros(len(words), dimension)
     mask = torch.zeros(len(words), dtype=torch.bool)
+    mask[found] = True
     if found:
-        mask[found] = True
         vectors[found] = torch.from_numpy(_numbers(lines, dimension, path))
     return WordVectors(vectors, mask)
 
 
-def _numbers(lines: list[bytes], dimension: int, path: Path) -> "np.ndarray[Any, np.dtype[np.float32]]":
+def _find(
+    stream: IO[bytes], rows: dict[bytes, int], dimension: int, path: Path, found: list[int], lines: dict[int, bytes]
+) -> None:
+    """Fill in the rows of the words that a file has, and the numbers that follow them, by the number of the line."""
+    for number, line in enumerate(stream, start=1):
+        space = line.find(b" ")
+        if number == 1:
+            _check_dimension(line, dimension, path)
+        row = rows.get(line[:space])
+        if row is None:
+            continue
+        numbers = line[space + 1 :].rstrip()
+        separators = numbers.count(b" ")
+        if separators >= dimension:
+            continue  # a "word" with spaces in it, of which some files have a few
+        if separators != dimension - 1:
+            raise ValueError(_wrong_dimension(path, number, separators + 1, dimension))
+        del rows[line[:space]]  # the first of several lines counts
+        found.append(row)
+        lines[number] = numbers
+
+
+def _check_dimension(line: bytes, dimension: int, path: Path) -> None:
+    """Refuse a file whose first line has other than so many numbers: its words would all count as not found."""
+    parts = line.split()
+    if len(parts) == 2 and all(part.isdigit() for part in parts):
+        return  # the number of words and the dimension, which some files begin with
+    numbers = list(takewhile(lambda part: not math.isnan(_number(part)), reversed(parts[1:])))
+    if len(numbers) != dimension:
+        raise ValueError(_wrong_dimension(path, 1, len(numbers), dimension))
+
+
+def _wrong_dimension(path: Path, line: int, has: int, dimension: int) -> str:
+    return (
+        f"{path.name}, line {line}: {has} numbers follow the word, not {dimension}; give the file's own dimension, or "
+        "fetch the file anew."
+    )
+
+
+def _numbers(lines: dict[int, bytes], dimension: int, path: Path) -> "np.ndarray[Any, np.dtype[np.float32]]":
     names = [str(column) for column in range(dimension)]
     try:
         table = pyarrow.csv.read_csv(
-            io.BytesIO(b"\n".join(lines)),
+            io.BytesIO(b"\n".join(lines.values())),
             read_options=pyarrow.csv.ReadOptions(column_names=names, use_threads=False),
             parse_options=pyarrow.csv.ParseOptions(delimiter=" ", quote_char=False),
-            convert_options=pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.float32())),
+            convert_options=pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.float32()), null_values=[]),
         )
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{path.name} holds something that is not a number ({error}); fetch the file anew.") from None
-    return np.stack([table.column(name).to_numpy() for name in names], axis=1)
+        vectors = np.stack([table.column(name).to_numpy() for name in names], axis=1)
+    except pa.ArrowInvalid:
+        vectors = np.array([[_number(part) for part in line.split(b" ")] for line in lines.values()], dtype=np.float32)
+    wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(wrong):
+        number = list(lines)[wrong[0]]
+        raise ValueError(f"{path.name}, line {number} holds something that is no finite number; fetch the file anew.")
+    return vectors
+
+
+def _number(text: bytes) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
 
 
 @contextmanager
@@ -169,9 +224,10 @@ def open_vectors(path: Path, dimension: int) -> Iterator[IO[bytes]]:
 
 def _member(archive: zipfile.ZipFile, path: Path, dimension: int) -> str:
     names = [name for name in archive.namelist() if name.endswith(".txt")]
-    right = [name for name in names if name.endswith(f"{dimension}d.txt")] or names[: len(names) == 1]
+    right = [name for name in names if re.search(rf"(?<!\d){dimension}d\.txt$", name)] or names[: len(names) == 1]
     if not right:
-        raise ValueError(f"{path.name} holds no file of {dimension}-dimensional vectors, only {', '.join(names)}.")
+        held = f"only {', '.join(names)}" if names else "and no .txt at all"
+        raise ValueError(f"{path.name} holds no file of {dimension}-dimensional vectors, {held}.")
     return right[0]
 
 

@@ -72,9 +72,9 @@ def load_newsgroups(
     Raises:
         ValueError: one sentence that says which file is missing or damaged.
     """
+    options = TextOptions(tokens=tokens, words=words, dimension=dimension, trim=trim)
     if synthetic is not None:
         return synthetic_texts("newsgroups", _GROUPS, synthetic, tokens=tokens, trim=trim, seed=seed)
-    options = TextOptions(tokens=tokens, words=words, dimension=dimension, trim=trim)
     vectors = obtained_vectors(glove, root, dimension)
     if by_date:
         documents, names, splits = _by_date(seed)
@@ -83,7 +83,8 @@ def load_newsgroups(
         archive = NEWSGROUPS.obtained(root)
         documents, names = read_newsgroups(archive)
         splits = _random_splits(len(documents.labels), seed)
-        facts = {"split_seed": seed, "files": {NEWSGROUPS.path: file_hash(archive)}, "notes": []}
+        notes = [] if len(names) == len(_GROUPS) else [f"The archive holds {len(names)} of the 20 groups."]
+        facts = {"split_seed": seed, "files": {NEWSGROUPS.path: file_hash(archive)}, "notes": notes}
     return text_data_set("newsgroups", names, documents, splits, options, vectors=vectors, seed=seed, facts=facts)
 
 
@@ -99,7 +100,7 @@ def read_newsgroups(archive: Path) -> tuple[Documents, tuple[str, ...]]:
         raise ValueError(f"{archive} is not a whole tar.gz file ({error}); fetch it anew.") from None
     names = tuple(sorted({group for group, _, _ in messages}))
     if len(names) < 2:
-        raise ValueError(f"{archive} holds no messages in folders of at least two groups; fetch it anew.")
+        raise ValueError(f"{archive} holds no messages in folders of at least two of the 20 groups; fetch it anew.")
     numbers = {name: number for number, name in enumerate(names)}
     labels = torch.tensor([numbers[group] for group, _, _ in messages])
     texts, words = number_texts(without_header(text) for _, _, text in messages)
@@ -107,12 +108,16 @@ def read_newsgroups(archive: Path) -> tuple[Documents, tuple[str, ...]]:
 
 
 def _messages(archive: Path) -> Iterator[tuple[str, int, str]]:
-    """Group, number and text of each message; what is not a file group/number is left out. Nothing is extracted."""
+    """Group, number and text of each message; what is no file group/number of the 20 groups is left out.
+
+    Nothing is extracted.
+    """
     with gzip.open(archive) as stream:
         with tarfile.open(fileobj=stream, mode="r|") as opened:
             for member in opened:
                 *_, group, number = ("", "", *member.name.split("/"))
-                content = opened.extractfile(member) if member.isfile() and number.isdigit() else None
+                is_message = member.isfile() and group in _GROUPS and number.isascii() and number.isdecimal()
+                content = opened.extractfile(member) if is_message else None
                 if content is not None:
                     yield group, int(number), content.read().decode("latin-1")
         while stream.read(2**20):  # to the end, where gzip finds out whether anything was lost

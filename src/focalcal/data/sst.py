@@ -1,7 +1,7 @@
 """The Stanford Sentiment Treebank: sentences as binary trees, every phrase labelled; learnt by node, judged by root."""
 
-import io
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from focalcal.data.samples import Batch, DataSet
 from focalcal.data.splits import split_hash
 from focalcal.data.tree_reading import random_trees, read_trees
 from focalcal.data.trees import Trees, to_device, with_words
-from focalcal.data.vector_files import about_vectors, obtained_vectors
+from focalcal.data.vector_files import about_vectors, coverage, obtained_vectors
 
 _FILES = {"train": "trees/train.txt", "val": "trees/dev.txt", "test": "trees/test.txt"}
 # The classes of the labels 0 (very negative) to 4 (very positive); −100 is not supervised.
@@ -122,19 +122,21 @@ def read_sst(archive: Path) -> dict[str, tuple[Trees, list[str]]]:
     try:
         with zipfile.ZipFile(archive) as opened:
             return {split: _read_member(opened, member, archive) for split, member in _FILES.items()}
-    except zipfile.BadZipFile:
-        raise ValueError(f"{archive} is not a zip file; fetch it anew.") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise ValueError(f"{archive} is not a whole zip file ({error}); fetch it anew.") from None
 
 
 def _read_member(opened: zipfile.ZipFile, member: str, archive: Path) -> tuple[Trees, list[str]]:
     if member not in opened.namelist():
         raise ValueError(f"{archive.name} has no {member}; fetch the file with the PTB trees anew.")
     source = f"{archive.name}/{member}"
+    content = opened.read(member)
     try:
-        with opened.open(member) as stream:
-            return read_trees(io.TextIOWrapper(stream, encoding="utf-8", newline="\n"), source)
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{source} is not UTF-8 ({error.reason}); fetch it anew.") from None
+        line = content[: error.start].count(b"\n") + 1
+        raise ValueError(f"{source}, line {line} is not UTF-8 ({error.reason}); fetch the file anew.") from None
+    return read_trees(text.split("\n"), source)
 
 
 def _real_splits(
@@ -160,6 +162,7 @@ def _real_splits(
         "vocabulary": len(embeddings),
         "training_words": len(learnt),
         "training_words_in_glove": int(found.sum()),
+        "coverage": coverage(int(found.sum()), len(learnt), vectors),
         "training_tokens_in_glove": round(float(found[leaves].mean()), 4),
     }
     return splits, embeddings, about
@@ -182,6 +185,8 @@ def _samples(splits: Mapping[str, Trees], classes: int) -> dict[str, TreeSamples
     samples, first = {}, 0
     for split, trees in splits.items():
         kept = np.flatnonzero(trees.labels[trees.roots] != 2)
+        if not len(kept):
+            raise ValueError(f"The {split} trees of the Sentiment Treebank are all neutral; give some that are not.")
         chosen = trees.select(kept)
         targets = _CLASSES[classes][chosen.labels]
         labels, ids = torch.from_numpy(targets[chosen.roots]), torch.from_numpy(kept + first)

@@ -21,7 +21,7 @@ def synthetic_texts(
         >>> len(data.train), sorted(data.evaluation), data.model_options["embeddings"].shape
         (8, ['test', 'val'], torch.Size([52, 8]))
     """
-    if count < 1:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ValueError(f"synthetic is the number of random texts in each split, at least 1; got {count}.")
     generator = np.random.default_rng(seed)
     samples = {}

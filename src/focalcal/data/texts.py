@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -57,18 +58,21 @@ def load_texts(
     Raises:
         ValueError: one sentence on what is wrong with which file, and in which line or row.
     """
+    options = TextOptions(tokens=tokens, words=words, dimension=dimension, trim=trim)
     if synthetic is not None:
         return synthetic_texts("text", ("no", "yes"), synthetic, tokens=tokens, trim=trim, seed=seed)
     if path is None:
         raise ValueError("The data set text needs path, a .csv or .parquet file with the columns text and label.")
-    options = TextOptions(tokens=tokens, words=words, dimension=dimension, trim=trim)
+    for name, column in (("text_column", text_column), ("label_column", label_column)):
+        if not isinstance(column, str):
+            raise TypeError(f"{name} must be the name of a column, not {column!r}.")
     paths = {"train": path, "val": val_path, "test": test_path}
     files = {split: Path(given).expanduser() for split, given in paths.items() if given is not None}
     tables = {split: read_text_table(file, text_column, label_column) for split, file in files.items()}
     class_names = _classes(tables["train"].labels, files["train"])
     texts, known_words = number_texts(text for table in tables.values() for text in table.texts)
     documents = Documents(texts, known_words, _labels(tables, files, class_names))
-    splits = _splits({split: len(table.texts) for split, table in tables.items()}, seed)
+    splits = _splits({split: len(table.texts) for split, table in tables.items()}, documents.labels, seed)
     vectors = None if glove is None else obtained_vectors(glove, root, dimension)
     facts = {"split_seed": seed, "files": {file.name: file_hash(file) for file in files.values()}, "notes": []}
     return text_data_set("text", class_names, documents, splits, options, vectors=vectors, seed=seed, facts=facts)
@@ -99,16 +103,20 @@ def _labels(tables: Mapping[str, TextTable], files: Mapping[str, Path], names: t
     return torch.tensor([numbers[label] for table in tables.values() for label in table.labels])
 
 
-def _splits(sizes: Mapping[str, int], seed: int) -> dict[str, Tensor]:
-    """Positions in the files, one after the other, of train, val and test."""
+def _splits(sizes: Mapping[str, int], labels: Tensor, seed: int) -> dict[str, Tensor]:
+    """Positions in the files, one after the other, of train, val and test; no class is held out whole."""
     missing = [split for split in ("val", "test") if split not in sizes]
     held = max(1, round(_HELD_OUT * sizes["train"]))
-    if sizes["train"] <= held * len(missing):
-        raise ValueError(
-            f"The texts to learn from are {sizes['train']}, too few to hold out {held * len(missing)} of them; "
-            "give more, or val_path and test_path."
-        )
     shuffled = torch.randperm(sizes["train"], generator=torch.Generator().manual_seed(seed))
+    # The first of each class is for training, so it comes last among those to be held out.
+    firsts = torch.from_numpy(np.unique(labels[shuffled].numpy(), return_index=True)[1])
+    stays = torch.zeros(len(shuffled), dtype=torch.bool).index_fill(0, firsts, True)
+    shuffled = torch.cat([shuffled[~stays], shuffled[stays]])
+    if missing and len(shuffled) - len(firsts) < held * len(missing):
+        raise ValueError(
+            f"The texts to learn from are {sizes['train']} of {len(firsts)} classes, too few to hold out "
+            f"{held * len(missing)} of them and to learn every class; give more, or val_path and test_path."
+        )
     splits, first = {"train": shuffled[held * len(missing) :].sort().values}, sizes["train"]
     for split in ("val", "test"):
         if split in missing:

@@ -1,5 +1,6 @@
 """Texts as samples: padded at the front, without the padding that a network need not look at."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -45,6 +46,7 @@ class TokenSamples:
         ids: (N,) int64.
         tokens: to how many positions a text is padded.
         trim: whether padding is left out.
+        vocabulary: the words that the rows of the embedding from the third on stand for; empty where they are random.
     """
 
     texts: NumberedTexts
@@ -52,6 +54,7 @@ class TokenSamples:
     ids: Tensor
     tokens: int
     trim: bool = True
+    vocabulary: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self.texts = self.texts.last(self.tokens)

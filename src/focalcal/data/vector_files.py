@@ -25,3 +25,17 @@ def obtained_vectors(given: Path | str | None, root: Path | None, dimension: int
 def about_vectors(path: Path | None) -> dict[str, Any] | None:
     """What a run records of the file: its name and size (hashing the published one would take seconds)."""
     return None if path is None else {"file": path.name, "bytes": path.stat().st_size}
+
+
+def coverage(found: int, words: int, path: Path | None) -> str:
+    """How many words have a vector, as a sentence.
+
+    Examples:
+        >>> coverage(16_568, 20_000, Path("glove.6B.zip"))
+        '16,568 of 20,000 words have a vector in glove.6B.zip; the others begin at random.'
+        >>> coverage(0, 300, None)
+        'The vectors of 300 words begin at random.'
+    """
+    if path is None:
+        return f"The vectors of {words:,} words begin at random."
+    return f"{found:,} of {words:,} words have a vector in {path.name}; the others begin at random."

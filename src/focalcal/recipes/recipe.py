@@ -132,14 +132,16 @@ class Recipe(Settings):
 
     def _problems_of_sparse_gradients(self) -> Iterator[str]:
         """What PyTorch cannot do with the gradient of word vectors that touches only the words of a batch."""
-        if not getattr(self.model, "sparse", False):
+        if not getattr(self.model, "sparse", False) or self.model.name not in networks_for(self.data.name):
             return
         group = "optimizer" if self.embedding_optimizer is None else "embedding_optimizer"
         optimizer = self.embedding_optimizer or self.optimizer
-        if optimizer.weight_decay or optimizer.name in ("adam", "adamw"):
+        has_momentum = optimizer.name == "sgd" and optimizer.momentum > 0
+        if optimizer.weight_decay or has_momentum or optimizer.name in ("adam", "adamw"):
             yield (
-                "the word vectors' gradient is sparse, which only sgd and adagrad without weight decay take; set "
-                f"embedding_optimizer={{name: sgd}} or model.sparse=false in place of {group}"
+                "the word vectors' gradient is sparse, which only adagrad, and sgd with momentum 0, take, both without "
+                "weight decay; set embedding_optimizer={name: adagrad, lr: 0.05} or model.sparse=false in place of "
+                f"{group}"
             )
         if self.clip_norm is not None:
             yield "clip_norm cannot be used with sparse gradients; set model.sparse=false"

@@ -31,8 +31,8 @@ class Checkpoint:
     values: Mapping[str, Any]
 
     def part(self, prefix: str) -> dict[str, Tensor]:
-        """The tensors whose names begin with ``prefix/``, by the rest of their names."""
-        start = f"{prefix}/"
+        """The tensors whose names begin with ``prefix/``, or with a prefix that ends in a dot, by the rest of them."""
+        start = prefix if prefix.endswith(".") else f"{prefix}/"
         return {name.removeprefix(start): tensor for name, tensor in self.tensors.items() if name.startswith(start)}
 
 

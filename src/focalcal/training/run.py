@@ -21,7 +21,7 @@ from focalcal.training.logging import build_loggers
 from focalcal.training.outcome import run_evaluation
 from focalcal.training.progress import Reporter, reporter
 from focalcal.training.randomness import derived_seed, seed_everything
-from focalcal.training.run_directory import Run, check_place, is_finished, sole_owner
+from focalcal.training.run_directory import Run, check_place, check_same_data, is_finished, sole_owner
 from focalcal.training.trainer import Trainer
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -118,8 +118,11 @@ def _run(
         show.note("This run is finished; there is nothing left to do.")
         return Run(folder, recipe)
     samples = _samples(recipe, data)
-    if "val" not in samples.evaluation:
-        raise ValueError("The data has no split val, which every epoch is measured on; add one.")
+    _check_splits(samples)
+    if resume:
+        check_same_data(folder, samples.facts)
+    if "coverage" in samples.facts:
+        show.note(samples.facts["coverage"])
     seed_everything(derived_seed(recipe.seed, "weights"))
     network = build_network(recipe, samples) if model is None else model
     trainer = Trainer(fabric, recipe, samples, network, criterion, folder, show)
@@ -133,6 +136,14 @@ def _run(
         _write_json(folder / "evaluation.json", run_evaluation(folder / "predictions", trainer))
     fabric.barrier()
     return Run(folder, recipe)
+
+
+def _check_splits(data: DataSet) -> None:
+    if "val" not in data.evaluation:
+        raise ValueError("The data has no split val, which every epoch is measured on; add one.")
+    for split, samples in {"train": data.train, **data.evaluation}.items():
+        if not len(samples):
+            raise ValueError(f"The split {split} of the data has no sample; give it some.")
 
 
 def _samples(recipe: Recipe, data: DataSet | Mapping[str, Any] | None) -> DataSet:

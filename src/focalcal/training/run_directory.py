@@ -7,11 +7,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from focalcal.predictions import Predictions
 from focalcal.recipes import Recipe, load_recipe
 from focalcal.training.history import read_history
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from focalcal.data import DataSet
 
 # What may be another when a run goes on: where it computes and what it writes beside its results, not what comes out.
 _FREE_TO_CHANGE = {"hardware", "checkpoint", "logging", "about", "name"}
@@ -44,6 +49,21 @@ class Run:
     def predictions(self, split: str = "test", selection: str = "selected") -> Predictions:
         """The predictions for a split, of the ``selected`` epoch or of the ``last`` one."""
         return Predictions.load(predictions_path(self.path, split, selection))
+
+    def network(self, *, model: "nn.Module | None" = None, data: "DataSet | None" = None) -> "nn.Module":
+        """The trained network with the weights of the selected epoch, on the CPU and in evaluation mode.
+
+        Args:
+            model: the network of your own that the run trained; its weights are replaced.
+            data: the data set of the run, where it has been loaded already; it says how many classes and words there
+                are.
+
+        Raises:
+            ValueError: there is no checkpoint, or the weights do not fit.
+        """
+        from focalcal.training.trained import trained_network  # it needs the packages that train
+
+        return trained_network(self, model, data)
 
 
 def predictions_path(run: Path, split: str, selection: str = "selected") -> Path:
@@ -84,6 +104,23 @@ def check_place(folder: Path, recipe: Recipe, resume: bool) -> None:
     if changed:
         what = f"The run in {folder} was begun with {' and '.join(changed)}"
         raise ValueError(f"{what}: go on with the same, or choose another folder.")
+
+
+def check_same_data(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Refuse to go on with other data than a run was begun with: what was learnt from may now be the test set."""
+    if not any(folder.glob("checkpoints/*.safetensors")):
+        return
+    try:
+        before = json.loads((folder / "environment.json").read_text(encoding="utf-8"))["data"]
+    except (OSError, ValueError, KeyError):
+        return  # a run of another making; its weights still have to fit
+    now = json.loads(json.dumps(dict(facts)))
+    for key, what in (("files", "files"), ("split_sha256", "splits"), ("glove", "word vectors")):
+        if before.get(key) != now.get(key):
+            raise ValueError(
+                f"The {what} of the data have changed since the run in {folder} was begun: restore them, or choose "
+                "another folder."
+            )
 
 
 def _differences(before: Recipe, now: Recipe) -> list[str]:

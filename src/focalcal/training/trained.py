@@ -1,0 +1,32 @@
+"""The network that a run has trained, to be used on other inputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from focalcal.data import DataSet
+from focalcal.training.building import build_data, build_network
+from focalcal.training.checkpoints import CheckpointFolder, read_checkpoint
+from focalcal.training.states import restore_module
+
+if TYPE_CHECKING:
+    from focalcal.training.run_directory import Run
+
+
+def trained_network(run: Run, model: nn.Module | None = None, data: DataSet | None = None) -> nn.Module:
+    """The network with the weights of the selected epoch, in evaluation mode; see :meth:`Run.network`."""
+    network = build_network(run.recipe, data or build_data(run.recipe)) if model is None else model
+    checkpoints = CheckpointFolder(run.path / "checkpoints")
+    newest, _ = checkpoints.newest()
+    if newest is None:
+        raise ValueError(f"{run.path} holds no checkpoint that is whole, so there are no weights to take.")
+    best = newest.values["best"]
+    if best is not None:
+        weights = dict(read_checkpoint(checkpoints.path / best["file"]).tensors)
+    else:
+        weights = newest.part("average/module.") or newest.part("model")
+    # A compiled network calls its parts by another name.
+    restore_module(network, {name.removeprefix("_orig_mod."): weight for name, weight in weights.items()})
+    return network.eval()

@@ -1,0 +1,42 @@
+"""The network of a run, taken out of it again."""
+
+import pytest
+import torch
+from torch import nn
+
+from focalcal.data import load_data
+from focalcal.training import open_run, train
+
+_TINY = {"epochs": 3, "data.train_size": 60, "model.hidden": [8]}
+
+
+@pytest.mark.parametrize("change", [{}, {"select": "last"}, {"select": "last", "ema_decay": 0.9}, {"ema_decay": 0.9}])
+def test_it_gives_the_predictions_of_the_run(tmp_path, change):
+    run = train("digits/mlp", out=tmp_path / "a", overrides={**_TINY, **change}, progress=False)
+    network = open_run(run.path).network()
+    samples = load_data("digits", train_size=60).evaluation["test"]
+    batch = samples.batch(torch.arange(len(samples)), device=torch.device("cpu"), generator=None)
+    with torch.no_grad():
+        logits = network(batch.inputs)
+    assert not network.training
+    torch.testing.assert_close(logits, run.predictions("test").values, atol=1e-5, rtol=1e-5)
+
+
+def test_a_network_of_ones_own_gets_its_weights(tmp_path):
+    torch.manual_seed(0)
+    x, y = torch.randn(40, 3), torch.arange(40) % 2
+    data = {"train": (x, y), "val": (x, y)}
+    trained = nn.Linear(3, 2)
+    run = train("digits/mlp", out=tmp_path / "a", overrides={"epochs": 1}, model=trained, data=data, progress=False)
+    fresh = run.network(model=nn.Linear(3, 2))
+    torch.testing.assert_close(fresh(x), run.predictions("val").values)
+    with pytest.raises(ValueError, match="The saved weights do not fit the network"):
+        run.network(model=nn.Linear(4, 2))
+
+
+def test_without_checkpoints_there_are_no_weights(tmp_path):
+    run = train("digits/mlp", out=tmp_path / "a", overrides=_TINY, progress=False)
+    for file in (run.path / "checkpoints").glob("epoch-*"):
+        file.unlink()
+    with pytest.raises(ValueError, match="holds no checkpoint that is whole"):
+        run.network()
