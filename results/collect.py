@@ -11,6 +11,7 @@ from pathlib import Path
 
 from focalcal.comparison.rows import read_rows
 from focalcal.paper import paper_tables, published
+from focalcal.paper.table import LEGEND
 
 RESULTS = Path(__file__).parent
 _TABLES = ("table.csv", "table_nll.csv")
@@ -54,12 +55,8 @@ def _readme(comparison: Path, runs: list[Path], command: str) -> str:
 
 def _beside_the_paper(name: str) -> str:
     table = RESULTS / name / "table.csv"
-    head = (
-        f"Made by `focalcal paper table results/{name}/table.csv --markdown`. Percent, on the test set, before → "
-        "after temperature scaling (T by validation ECE). Ours: mean over seeds ± standard deviation [the mean of "
-        "their 90% intervals], for the epoch with the best validation error and for the last."
-    )
-    return "\n".join([f"{head}\n", *(one.markdown() for one in paper_tables(read_rows(table)))])
+    head = f"Made by `focalcal paper table results/{name}/table.csv --markdown`. {LEGEND}\n"
+    return "\n".join([head, *(one.markdown() for one in paper_tables(read_rows(table)))])
 
 
 def _seconds(run: Path) -> float:

@@ -35,7 +35,7 @@ def table(
     check_exist(file)
     from focalcal.comparison.rows import read_rows
     from focalcal.paper import paper_tables
-    from focalcal.paper.table import METRICS
+    from focalcal.paper.table import LEGEND, METRICS
 
     tables = paper_tables(read_rows(file))
     if metrics is not None:
@@ -47,9 +47,10 @@ def table(
     if json:
         print_json({one.title: {line.method: list(line.cells) for line in one.lines} for one in tables})
     elif markdown:
-        print("\n".join(one.markdown() for one in tables))
+        print("\n".join([f"{LEGEND}\n", *(one.markdown() for one in tables)]))
     else:
         _print(tables)
+        results().print(LEGEND, soft_wrap=True)
 
 
 def _print(tables: list[PaperTable]) -> None:
