@@ -26,11 +26,11 @@ def collect(comparison: Path, name: str, command: str) -> None:
     histories = folder / "histories"
     shutil.rmtree(histories, ignore_errors=True)
     histories.mkdir()
-    runs = sorted(path.parent for path in comparison.glob("*/seed-*/evaluation.json"))
+    rows = read_rows(folder / "table.csv")
+    runs = [comparison / loss / f"seed-{seed}" for loss, seed in dict.fromkeys((row.method, row.seed) for row in rows)]
     for run in runs:
         shutil.copy(run / "history.jsonl", histories / f"{run.parent.name}-{run.name}.jsonl")
     (folder / "README.md").write_text(_readme(comparison, runs, command), encoding="utf-8")
-    rows = read_rows(folder / "table.csv")
     if published(rows[0].dataset, rows[0].model):
         (folder / "beside_the_paper.md").write_text(_beside_the_paper(name), encoding="utf-8")
 

@@ -94,6 +94,17 @@ def test_a_file_of_another_dimension_or_kind_is_refused_at_its_first_line(text_f
 def test_a_line_with_the_size_of_the_file_may_come_first(text_file):
     text_file.write_text("2 3\nthe 1 2 3\nof 4 5 6\n")
     assert read_vectors(text_file, ["of"], dimension=3).vectors.tolist() == [[4, 5, 6]]
+    with pytest.raises(ValueError, match=r"^small.3d.txt has vectors of 3 numbers, not 7"):
+        read_vectors(text_file, ["of"], dimension=7)
+
+
+def test_the_zip_with_the_dimension_is_taken(text_file, tmp_path):
+    folder = tmp_path / "zips"
+    folder.mkdir()
+    for name, member in (("a.zip", "other.5d.txt"), ("b.zip", "right.3d.txt")):
+        with zipfile.ZipFile(folder / name, "w") as archive:
+            archive.writestr(member, TEXT)
+    assert find_vectors(folder, 3).name == "b.zip"
 
 
 def test_a_file_with_none_of_the_words_is_refused(text_file):

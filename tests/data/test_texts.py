@@ -110,6 +110,14 @@ def test_what_cannot_be_encoded(tmp_path):
         encode_texts(["a"], load_data("digits"))
 
 
+def test_files_of_one_name_are_told_apart(tmp_path):
+    (tmp_path / "a").mkdir()
+    train, other = write_csv(tmp_path / "d.csv"), write_csv(tmp_path / "a" / "d.csv")
+    before = load_texts(path=train, val_path=other).facts["files"]
+    write_csv(train, [("other words", label) for _, label in ROWS])
+    assert load_texts(path=train, val_path=other).facts["files"] != before
+
+
 def test_named_files_for_validation_and_test(tmp_path):
     train = write_csv(tmp_path / "a.csv")
     val = write_csv(tmp_path / "b.csv", [("fun", "yes"), ("never seen", "no"), ("", "no")])

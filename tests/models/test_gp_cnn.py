@@ -80,6 +80,41 @@ def test_short_texts_are_padded_to_what_the_last_map_sees():
     torch.testing.assert_close(net(words), plain_network(net, padded))
 
 
+def test_an_empty_batch_has_no_logits():
+    assert network()(torch.zeros(0, 200, dtype=torch.int64)).shape == (0, 6)
+
+
+def test_second_derivatives():
+    net, words = network(), torch.randint(2, WORDS, (3, 150))
+    weight = net.convolutions[0].weight
+
+    def squared_gradient(logits):
+        (gradient,) = torch.autograd.grad(logits.logsumexp(1).sum(), weight, create_graph=True)
+        (again,) = torch.autograd.grad(gradient.square().sum(), weight)
+        return again
+
+    torch.testing.assert_close(squared_gradient(net(words)), squared_gradient(plain_network(net, words)))
+
+
+def test_functional_gradients():
+    net, words = network(), torch.randint(2, WORDS, (3, 150))
+    parameters = dict(net.named_parameters())
+    found = torch.func.grad(lambda p: torch.func.functional_call(net, p, (words,)).square().sum())(parameters)
+    (expected,) = torch.autograd.grad(net(words).square().sum(), net.convolutions[0].weight)
+    torch.testing.assert_close(found["convolutions.0.weight"], expected)
+
+
+def test_half_precision_adds_up_many_gradients():
+    """A word that occurs thousands of times: a sum in bfloat16 would stop at 256."""
+    net = network().to(torch.bfloat16)
+    words = torch.full((8, 1000), 3)
+    words[:, ::7] = 4
+    (found,) = torch.autograd.grad(net(words).float().square().sum(), net.convolutions[0].weight)
+    exact = network()
+    (expected,) = torch.autograd.grad(exact(words).square().sum(), exact.convolutions[0].weight)
+    assert float((found.double() - expected).norm() / expected.norm()) < 0.05
+
+
 def test_the_network_of_the_paper():
     net = build_model("gp_cnn", 20, embeddings=torch.randn(WORDS, 100))
     trained = sum(p.numel() for p in net.parameters() if p.requires_grad)

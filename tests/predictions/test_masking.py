@@ -1,5 +1,7 @@
 """Masked classes: everything that measures looks at the probabilities of the others, as they are."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -75,6 +77,28 @@ def test_a_logit_far_behind_has_a_finite_nll():
     assert metrics.nll(preds) == pytest.approx(590.0)
 
 
+@pytest.mark.parametrize("logits", [[-900.0, 0.0, -800.0], [0.0, 30_000.0, 29_000.0], [-5000.0, 0.0, -100.0]])
+def test_the_order_of_answers_far_behind_is_kept(logits):
+    for dtype in (torch.float32, torch.float64):
+        right = Predictions.from_logits(torch.tensor([logits], dtype=dtype), [2], provenance=MASKED)
+        wrong = Predictions.from_logits(torch.tensor([logits], dtype=dtype), [0], provenance=MASKED)
+        assert (metrics.error(right), metrics.error(wrong)) == (0.0, 1.0)
+        assert metrics.nll(right) < metrics.nll(wrong) <= 708.001
+
+
+def test_a_logit_of_minus_infinity_has_an_infinite_nll():
+    preds = Predictions.from_logits(torch.tensor([[0.0, 1.0, -torch.inf]]), [2], provenance=MASKED)
+    assert metrics.nll(preds) == torch.inf
+
+
+def test_labels_do_not_matter_out_of_distribution():
+    inside, outside = three_classes(), three_classes(seed=3)
+    changed = replace(outside, labels=torch.ones_like(outside.labels))
+    assert metrics.ood_auroc(inside, changed) == metrics.ood_auroc(inside, outside)
+    with pytest.raises(ValueError, match="have other masked classes"):
+        metrics.ood_auroc(inside, replace(outside, provenance={}))
+
+
 def test_comparisons_and_plots_look_at_the_answers():
     a, b = three_classes(seed=1), three_classes(seed=1)
     b = b.with_values(b.values * 0.5, "logits")
@@ -86,7 +110,7 @@ def test_comparisons_and_plots_look_at_the_answers():
 def test_the_accumulator_counts_answers():
     preds = three_classes()
     total = Accumulator(num_classes=2)
-    total.add(answers(preds))
+    total.add(preds)
     assert total.compute().values["ece"] == pytest.approx(metrics.ece(preds))
 
 
@@ -104,6 +128,12 @@ def test_a_label_that_is_masked_is_refused_with_its_row():
     soft = Predictions.from_logits(torch.randn(2, 3), [[0.5, 0.0, 0.5], [0.2, 0.3, 0.5]], provenance=MASKED)
     with pytest.raises(ValueError, match="row 1 is a class that is masked"):
         metrics.error(soft)
+
+
+def test_many_masked_classes_take_no_time():
+    masked = ",".join(map(str, range(2, 20_000)))
+    preds = Predictions.from_logits(torch.zeros(2, 20_000), [0, 1], provenance={"masked_classes": masked})
+    assert answers(preds).num_classes == 2
 
 
 def test_without_masked_classes_nothing_is_copied():

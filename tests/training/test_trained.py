@@ -34,6 +34,16 @@ def test_a_network_of_ones_own_gets_its_weights(tmp_path):
         run.network(model=nn.Linear(4, 2))
 
 
+def test_a_compiled_network_gets_its_weights(tmp_path):
+    x, y = torch.randn(40, 3), torch.arange(40) % 2
+    data = {"train": (x, y), "val": (x, y)}
+    network = torch.compile(nn.Linear(3, 2), backend="eager")
+    run = train("digits/mlp", out=tmp_path / "a", overrides={"epochs": 1}, model=network, data=data, progress=False)
+    torch.testing.assert_close(run.network(model=network)(x), run.predictions("val").values)
+    with pytest.raises(ValueError, match=r"pass it, as in network\(model=…\)"):
+        run.network()
+
+
 def test_without_checkpoints_there_are_no_weights(tmp_path):
     run = train("digits/mlp", out=tmp_path / "a", overrides=_TINY, progress=False)
     for file in (run.path / "checkpoints").glob("epoch-*"):

@@ -122,7 +122,8 @@ def calibrated(request: Request, reading: Mapping[str, Any]) -> Calibrated:
     with progress("applying"):
         result = calibrator.transform(test)
         before, after = (evaluate(preds, COMPARED, request.bins, bootstrap=0) for preds in (test, result))
-    said += _lost_certainty(before, after)
+    if math.isfinite(before.values["nll"]) and math.isinf(after.values["nll"]):
+        said.append(_lost_certainty(calibrator, was_saved=request.calibrator is not None))
     names = (None if val_path is None else val_path.name, test_path.name)
     done = Calibrated(names, request, calibrator, before, after, said)
     _write(done, result)
@@ -149,11 +150,12 @@ def _fitted(calibrator: Calibrator, val: Predictions, allow_test: bool) -> list[
     return [str(item.message) for item in caught if issubclass(item.category, CalibrationWarning)]
 
 
-def _lost_certainty(before: Evaluation, after: Evaluation) -> list[str]:
+def _lost_certainty(calibrator: Calibrator, *, was_saved: bool) -> str:
     """Frequencies of validation may be exactly 0, which makes the NLL of other data infinite."""
-    if math.isfinite(before.values["nll"]) and math.isinf(after.values["nll"]):
-        return ["The NLL is now infinite: a true class got the probability 0; --smoothing 0.01 avoids that."]
-    return []
+    what = "The NLL is now infinite: a true class got the probability 0"
+    if not hasattr(calibrator, "smoothing"):
+        return f"{what}."
+    return f"{what}; {'a fit with ' if was_saved else ''}--smoothing 0.01 avoids that."
 
 
 def _write(done: Calibrated, result: Predictions) -> None:

@@ -101,6 +101,7 @@ def _context() -> Any:
 def _train(run: PlannedRun, command: list[str]) -> None:
     """What a process does."""
     from focalcal.training import Diverged, Interrupted, train
+    from focalcal.training.run_directory import RunInUse
 
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # Ctrl-C goes to the comparison alone, which asks its runs to stop: once, not twice
@@ -113,7 +114,7 @@ def _train(run: PlannedRun, command: list[str]) -> None:
         except Interrupted as error:
             print(error)
             sys.exit(_INTERRUPTED)
-        except (Diverged, OSError, ArithmeticError, MemoryError) as error:
+        except (Diverged, RunInUse, OSError, ArithmeticError, MemoryError) as error:
             print(f"FAILED: {error}")
             sys.exit(_FAILED)
         except (ValueError, TypeError) as error:

@@ -61,7 +61,7 @@ NEWSGROUPS = DataFile(
 GLOVE = DataFile(
     "glove/glove.6B.zip",
     url="https://nlp.stanford.edu/data/glove.6B.zip",
-    instead=("glove/*.100d.txt", "glove/*.100d.txt.gz", "glove/*.zip"),
+    instead=("glove/*.100d.txt", "glove/*.100d.txt.gz"),
 )
 
 

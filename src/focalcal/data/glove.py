@@ -24,7 +24,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, gzip.BadGzipFile)  # what reading a damaged archive raises
+# What reading a damaged archive raises, one with a password, or one that was packed in an unknown way.
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, gzip.BadGzipFile, RuntimeError, NotImplementedError)
 # Treebanks write brackets as words; GloVe has the brackets themselves.
 _BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
 
@@ -89,11 +90,13 @@ def read_vectors(source: Path, words: Sequence[str], *, dimension: int = 100, ca
         try:
             stored = load_file(kept)
             return WordVectors(stored["vectors"], stored["found"])
-        except (SafetensorError, KeyError):
-            kept.unlink(missing_ok=True)  # what another version or an accident left is read anew
+        except (SafetensorError, KeyError, OSError):
+            with suppress(OSError):
+                kept.unlink(missing_ok=True)  # what another version or an accident left is read anew
     result = _read(path, words, dimension)
     if kept is not None:
-        with suppress(OSError):  # the cache is a convenience: a folder that cannot be written to is no reason to stop
+        # The cache is a convenience: a folder that cannot be written to is no reason to stop.
+        with suppress(OSError, SafetensorError):
             _save(result, kept)
     return result
 
@@ -111,9 +114,9 @@ def find_vectors(source: Path, dimension: int) -> Path:
         for path in files:
             if re.search(rf"(?<!\d){dimension}d\.{ending}$", path.name):
                 return path
-    for path in files:
-        if path.suffix == ".zip":
-            return path
+    zips = [path for path in files if path.suffix == ".zip"]
+    for path in sorted(zips, key=lambda path: not _has_dimension(path, dimension)):
+        return path
     raise ValueError(
         f"There are no word vectors at {source}: neither a file nor a folder with one whose name ends in "
         f"{dimension}d.txt or {dimension}d.txt.gz, or a .zip; "
@@ -128,7 +131,7 @@ def _read(path: Path, words: Sequence[str], dimension: int) -> WordVectors:
         with open_vectors(path, dimension) as stream:
             _find(stream, rows, dimension, path, found, lines)
     except _BROKEN as error:
-        raise ValueError(f"{path.name} is damaged ({error}); fetch the file anew.") from None
+        raise ValueError(f"{path.name} is damaged or cannot be unpacked ({error}); fetch the file anew.") from None
     if words and not found:
         raise ValueError(
             f"{path.name} has none of the {len(words):,} words that are looked for; give a file of word vectors in "
@@ -168,7 +171,10 @@ def _check_dimension(line: bytes, dimension: int, path: Path) -> None:
     """Refuse a file whose first line has other than so many numbers: its words would all count as not found."""
     parts = line.split()
     if len(parts) == 2 and all(part.isdigit() for part in parts):
-        return  # the number of words and the dimension, which some files begin with
+        # The number of words and the dimension, which some files begin with.
+        if int(parts[1]) != dimension:
+            raise ValueError(f"{path.name} has vectors of {int(parts[1])} numbers, not {dimension}; set the dimension.")
+        return
     numbers = list(takewhile(lambda part: not math.isnan(_number(part)), reversed(parts[1:])))
     if len(numbers) != dimension:
         raise ValueError(_wrong_dimension(path, 1, len(numbers), dimension))
@@ -220,6 +226,14 @@ def open_vectors(path: Path, dimension: int) -> Iterator[IO[bytes]]:
     else:
         with open(path, "rb") as plain:
             yield plain
+
+
+def _has_dimension(path: Path, dimension: int) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(re.search(rf"(?<!\d){dimension}d\.txt$", name) for name in archive.namelist())
+    except (zipfile.BadZipFile, OSError):
+        return False
 
 
 def _member(archive: zipfile.ZipFile, path: Path, dimension: int) -> str:

@@ -122,7 +122,7 @@ def read_sst(archive: Path) -> dict[str, tuple[Trees, list[str]]]:
     try:
         with zipfile.ZipFile(archive) as opened:
             return {split: _read_member(opened, member, archive) for split, member in _FILES.items()}
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
         raise ValueError(f"{archive} is not a whole zip file ({error}); fetch it anew.") from None
 
 

@@ -72,10 +72,10 @@ def _read_csv(path: Path, *columns: str) -> pa.Table:
         raise ValueError(f"{path.name}, line {line} is not UTF-8 ({error.reason}); save the file as UTF-8.") from None
     if not content.strip(b"\xef\xbb\xbf \t\r\n"):
         raise ValueError(f"{path.name} is empty; give a file with the columns {' and '.join(columns)}.")
+    size = min(max(2**20, len(content) + 1), 2**31 - 1)  # one block, as a field may be of any size
     table = pyarrow.csv.read_csv(
         io.BytesIO(content + b"\n"),  # a file that ends in its column names would count as empty
-        # One block: a field may be of any size.
-        read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=max(2**20, len(content) + 1)),
+        read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=size),
         parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
         convert_options=pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string())),
     )

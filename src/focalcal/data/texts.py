@@ -74,7 +74,8 @@ def load_texts(
     documents = Documents(texts, known_words, _labels(tables, files, class_names))
     splits = _splits({split: len(table.texts) for split, table in tables.items()}, documents.labels, seed)
     vectors = None if glove is None else obtained_vectors(glove, root, dimension)
-    facts = {"split_seed": seed, "files": {file.name: file_hash(file) for file in files.values()}, "notes": []}
+    hashes = {f"{split}: {file.name}": file_hash(file) for split, file in files.items()}
+    facts = {"split_seed": seed, "files": hashes, "notes": []}
     return text_data_set("text", class_names, documents, splits, options, vectors=vectors, seed=seed, facts=facts)
 
 

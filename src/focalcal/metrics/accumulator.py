@@ -10,7 +10,7 @@ from focalcal.metrics.binning import check_bins
 from focalcal.metrics.confidence_sketch import KEPT_SAMPLES, ConfidenceSketch
 from focalcal.metrics.evaluation import METRIC_TITLES, Evaluation
 from focalcal.metrics.running_sums import RunningSums
-from focalcal.metrics.statistics import SampleStatistics, StatisticsStore, block_statistics
+from focalcal.metrics.statistics import SampleStatistics, StatisticsStore, block_statistics, measured
 from focalcal.predictions import Kind, Predictions
 from focalcal.predictions.container import from_rows
 from focalcal.predictions.rows import checked_rows
@@ -93,7 +93,8 @@ class Accumulator:
         self.add(from_rows(rows, kind, None, None, None))
 
     def add(self, preds: Predictions) -> None:
-        """Add predictions that have been checked."""
+        """Add predictions that have been checked; their masked classes do not count as classes."""
+        preds = measured(preds)
         if preds.num_classes != self.num_classes:
             raise ValueError(f"The outputs have {preds.num_classes} classes, the accumulator has {self.num_classes}.")
         if len(preds) == 0:

@@ -4,6 +4,7 @@ Everywhere the out-of-distribution samples are the positives, and a higher score
 of the predicted distribution, or minus the confidence.
 """
 
+from dataclasses import replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 
 from focalcal.metrics.statistics import sample_statistics
 from focalcal.predictions import Predictions
+from focalcal.predictions.masking import answer_classes, masked_classes
 
 Score = Literal["entropy", "confidence"]
 
@@ -116,6 +118,8 @@ def uncertainty(preds: Predictions, score: Score = "entropy") -> npt.NDArray[np.
     """(N,) float64: how little the model trusts itself, by entropy in nats or by minus its confidence."""
     if bool((preds.values.isnan() | (preds.values == torch.inf)).any()):
         raise ValueError("The predictions hold NaN or +inf; make them with Predictions.from_logits or from_probs.")
+    if masked_classes(preds):  # a label does not matter, so it may be one that could not be an answer
+        preds = replace(preds, labels=torch.full((len(preds),), answer_classes(preds)[0]))
     statistics = sample_statistics(preds)
     values = statistics.entropy if score == "entropy" else -statistics.confidence
     return np.asarray(values.numpy(), dtype=np.float64)
@@ -134,6 +138,8 @@ def _check(inside: Predictions, outside: Predictions, score: Score) -> None:
             f"The in-distribution predictions have {inside.num_classes} classes and the others {outside.num_classes}: "
             "pass outputs of the same model."
         )
+    if masked_classes(inside) != masked_classes(outside):
+        raise ValueError("The two sets of predictions have other masked classes: pass outputs of the same model.")
 
 
 def _joined_weights(inside: Predictions, outside: Predictions) -> npt.NDArray[np.float64] | None:

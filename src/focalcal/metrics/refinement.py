@@ -24,10 +24,9 @@ import torch
 from torch import Tensor
 
 from focalcal.metrics.scores import mean_of
-from focalcal.metrics.statistics import SampleStatistics, sample_statistics
+from focalcal.metrics.statistics import SampleStatistics, measured, sample_statistics
 from focalcal.metrics.temperature_search import fit_inverse_temperature, logits_of
 from focalcal.predictions import Predictions
-from focalcal.predictions.masking import masked_classes
 
 _BLOCK_NUMBERS = 2**19
 # The search goes over every n-th row, at least this many, before it goes over all of them.
@@ -114,7 +113,7 @@ class LossSplits(NamedTuple):
 
 def loss_splits(preds: Predictions, statistics: SampleStatistics | None = None) -> LossSplits:
     """Both splits with as few passes over the outputs as possible; arguments as in `nll_split`."""
-    if masked_classes(preds):
+    if measured(preds) is not preds:
         raise ValueError("The calibration part of a loss cannot be computed where classes are masked.")
     statistics = sample_statistics(preds) if statistics is None else statistics
     logits = logits_of(preds)

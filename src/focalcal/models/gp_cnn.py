@@ -138,7 +138,7 @@ def _convolved_words(convolution: nn.Conv1d, embedding: nn.Embedding, words: Ten
     for k in range(_WINDOW):
         windows[k, 1:].view(len(words), length).copy_(rows[1:].view(words.shape)[:, k : k + length])
     sums: Tensor = _RowSums.apply(table, windows) + convolution.bias  # type: ignore[no-untyped-call]
-    return sums[1:].view(len(words), length, -1), sums[:1].unsqueeze(0)
+    return sums[1:].view(len(words), length, sums.shape[1]), sums[:1].unsqueeze(0)
 
 
 def _convolved(convolution: nn.Conv1d, x: Tensor) -> Tensor:
@@ -160,17 +160,26 @@ class _RowSums(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, rows: Tensor) -> Tensor:
-        ctx.save_for_backward(rows)
-        ctx.shape = table.shape
+    def forward(table: Tensor, rows: Tensor) -> Tensor:
         starts = torch.arange(len(table), device=rows.device).unsqueeze(1) * table.shape[1]
         return functional.embedding_bag((rows + starts).t().contiguous(), table.flatten(0, 1), mode="sum")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        table, rows = inputs
+        ctx.save_for_backward(rows)
+        ctx.shape = table.shape
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (gradient,) = gradients
         (rows,) = ctx.saved_tensors
-        total = gradient.new_zeros(ctx.shape)
+        # A frequent word adds up thousands of rows: in half precision the sum would stop growing.
+        wide = gradient.to(torch.promote_types(gradient.dtype, torch.float32))
+        if torch.is_grad_enabled():  # a second derivative is wanted
+            parts = [wide.new_zeros(ctx.shape[1:]).index_add(0, chosen, wide) for chosen in rows]
+            return torch.stack(parts).to(gradient.dtype), None
+        total = wide.new_zeros(ctx.shape)
         for part, chosen in zip(total, rows, strict=True):
-            part.index_add_(0, chosen, gradient)
-        return total, None
+            part.index_add_(0, chosen, wide)
+        return total.to(gradient.dtype), None

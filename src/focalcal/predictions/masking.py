@@ -42,7 +42,7 @@ def masked_classes(preds: Predictions | PredictionsFile) -> tuple[int, ...]:
 
 def answer_classes(preds: Predictions | PredictionsFile) -> list[int]:
     """The classes that can be an answer, in order."""
-    masked = masked_classes(preds)
+    masked = set(masked_classes(preds))
     return [number for number in range(preds.num_classes) if number not in masked]
 
 
@@ -64,16 +64,25 @@ def answers(preds: Predictions) -> Predictions:
     if not masked_classes(preds):
         return preds
     kept = answer_classes(preds)
-    # In float64: what softmax rounds to 0 in float32 would have an infinite NLL, which logits do not.
-    values = torch.softmax(preds.values.double(), dim=1) if preds.kind == "logits" else preds.values
     return replace(
         preds,
-        values=values[:, kept],
+        values=_answer_probs(preds.values, kept) if preds.kind == "logits" else preds.values[:, kept],
         kind="probs",
         labels=_answer_labels(preds, kept),
         class_names=None if preds.class_names is None else tuple(preds.class_names[number] for number in kept),
         provenance={key: value for key, value in preds.provenance.items() if key != _KEY},
     )
+
+
+def _answer_probs(logits: Tensor, kept: list[int]) -> Tensor:
+    """(N, answers) float64: their share of softmax over all classes, never rounded to 0.
+
+    A masked logit may be so far ahead that all answers would become 0, and the order among them would be lost: what
+    lies below exp(−700) is raised to it, in that order, so an NLL is at most 708 unless the logit itself is −inf.
+    """
+    logs = torch.log_softmax(logits.double(), dim=1)[:, kept]
+    raised = logs + (-700.0 - logs.amax(dim=1, keepdim=True)).clamp(0.0, torch.finfo(torch.float64).max)
+    return torch.where(logs.isinf(), logs, raised.clamp(min=-708.0)).exp()
 
 
 def _answer_labels(preds: Predictions, kept: list[int]) -> Tensor:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import torch
 
 from focalcal.predictions import Predictions, PredictionsFile
+from focalcal.predictions.masking import masked_classes
 from focalcal.report.provenance import sha256
 
 Data = Predictions | PredictionsFile
@@ -22,6 +23,11 @@ def check_classes(data: Data, val: Data | None, ood: Mapping[str, Data]) -> None
             raise ValueError(
                 f"The {name} predictions have {other.num_classes} classes and the others {data.num_classes}; "
                 "use predictions of one and the same network."
+            )
+        if masked_classes(other) != masked_classes(data):
+            raise ValueError(
+                f"The {name} predictions have other masked classes than the others; use predictions of one and the "
+                "same network."
             )
 
 

@@ -80,7 +80,7 @@ class Examined:
     @property
     def class_names(self) -> list[str]:
         """Of the file, or numbers; each can be seen, and told from the others."""
-        return distinct_names(answer_names(self.source.data) or [str(i) for i in range(self.before.num_classes)])
+        return distinct_names(answer_names(self.source.data) or [str(i) for i in answer_classes(self.source.data)])
 
     def stop(self, temperature: float) -> Stop:
         """The stop of a temperature that the slider has."""

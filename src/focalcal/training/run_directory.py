@@ -23,6 +23,10 @@ _FREE_TO_CHANGE = {"hardware", "checkpoint", "logging", "about", "name"}
 _NEVER_FREE = {"hardware.precision"}
 
 
+class RunInUse(ValueError):
+    """Another process writes to the run directory."""
+
+
 @dataclass(frozen=True)
 class Run:
     """A finished run.
@@ -54,7 +58,7 @@ class Run:
         """The trained network with the weights of the selected epoch, on the CPU and in evaluation mode.
 
         Args:
-            model: the network of your own that the run trained; its weights are replaced.
+            model: the network of your own, where the run trained one; its weights are replaced.
             data: the data set of the run, where it has been loaded already; it says how many classes and words there
                 are.
 
@@ -167,4 +171,4 @@ def _hold(descriptor: int, folder: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise ValueError(f"{folder} is being trained by another process: wait for it, or choose another.") from error
+        raise RunInUse(f"{folder} is being trained by another process: wait for it, or choose another.") from error

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 def trained_network(run: Run, model: nn.Module | None = None, data: DataSet | None = None) -> nn.Module:
     """The network with the weights of the selected epoch, in evaluation mode; see :meth:`Run.network`."""
-    network = build_network(run.recipe, data or build_data(run.recipe)) if model is None else model
+    for what, given in (("model", model), ("data", data)):
+        if given is None and getattr(run.recipe, what).name == "own" and model is None:
+            raise ValueError(f"The run was made with {what} of your own: pass it, as in network({what}=…).")
+    if model is None:
+        model = build_network(run.recipe, build_data(run.recipe) if data is None else data)
     checkpoints = CheckpointFolder(run.path / "checkpoints")
     newest, _ = checkpoints.newest()
     if newest is None:
@@ -28,5 +32,6 @@ def trained_network(run: Run, model: nn.Module | None = None, data: DataSet | No
     else:
         weights = newest.part("average/module.") or newest.part("model")
     # A compiled network calls its parts by another name.
-    restore_module(network, {name.removeprefix("_orig_mod."): weight for name, weight in weights.items()})
-    return network.eval()
+    plain = getattr(model, "_orig_mod", model)
+    restore_module(plain, {name.removeprefix("_orig_mod."): weight for name, weight in weights.items()})
+    return model.cpu().eval()

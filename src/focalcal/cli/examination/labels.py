@@ -24,7 +24,9 @@ def missing_classes(examined: Examined) -> Iterator[Finding]:
         lacking = (torch.bincount(preds.labels, minlength=preds.num_classes) == 0).nonzero()[:, 0].tolist()
     if not lacking:
         return
-    what = f"{len(lacking)} of {preds.num_classes} classes have no sample ({_listed(lacking, preds.class_names)})."
+    numbers = answer_classes(examined.preds)
+    names = _listed([numbers[place] for place in lacking], examined.preds.class_names)
+    what = f"{len(lacking)} of {preds.num_classes} classes have no sample ({names})."
     advice = "If the samples should cover all classes, check the labels and the order of the outputs."
     yield Finding("warning", "missing_classes", what, advice)
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from focalcal.cli.examination.finding import Examined, Finding, share
 from focalcal.predictions import row_sum_tolerance
+from focalcal.predictions.masking import answer_classes
 
 # Confidences of exactly 1.0 are worth a word from this share on.
 _MANY_SATURATED = 0.01
@@ -76,7 +77,7 @@ def one_class(examined: Examined) -> Iterator[Finding]:
     """Outputs that always, or never, choose some classes."""
     preds, statistics = examined.preds, examined.statistics
     if len(preds) > 1 and bool((statistics.prediction == statistics.prediction[0]).all()):
-        what = f"Every sample is predicted as class {int(statistics.prediction[0])}."
+        what = f"Every sample is predicted as class {answer_classes(preds)[int(statistics.prediction[0])]}."
         yield Finding("warning", "one_class_predicted", what, "Check that the outputs belong to a trained network.")
 
 

@@ -7,6 +7,7 @@ import torch
 from focalcal.cli.examination.finding import Finding, share
 from focalcal.cli.examination.repeats import same_content, same_samples
 from focalcal.predictions import Predictions
+from focalcal.predictions.masking import masked_classes
 
 Names = tuple[str, str]
 
@@ -30,6 +31,9 @@ def different_classes(test: Predictions, val: Predictions, names: Names) -> Iter
         place, (in_test, in_val) = next((place, pair) for place, pair in pairs if pair[0] != pair[1])
         what = f"Class {place} is {in_test!r} in {names[0]} and {in_val!r} in {names[1]}."
         yield Finding("problem", "class_names_mismatch", what, _OTHER_NETWORK)
+    elif masked_classes(test) != masked_classes(val):
+        what = f"{names[0]} and {names[1]} have other masked classes."
+        yield Finding("problem", "masked_classes_mismatch", what, _OTHER_NETWORK)
 
 
 def wrong_splits(test: Predictions, val: Predictions, names: Names) -> Iterator[Finding]:
