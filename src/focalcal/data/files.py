@@ -1,10 +1,15 @@
 """The files of data sets: each looked for in the known folders, else downloaded, else asked for in one sentence."""
 
 import hashlib
+import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from focalcal.data.folders import data_folders, download_folder, is_offline
+
+# What reading a zip or gz raises that is damaged, has a password, or was packed in an unknown way.
+BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
 
 
 class MissingDataError(ValueError):

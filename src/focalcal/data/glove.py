@@ -8,7 +8,6 @@ import os
 import re
 import secrets
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,8 +23,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-# What reading a damaged archive raises, one with a password, or one that was packed in an unknown way.
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, gzip.BadGzipFile, RuntimeError, NotImplementedError)
+from focalcal.data.files import BROKEN_ARCHIVE
+
 # Treebanks write brackets as words; GloVe has the brackets themselves.
 _BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
 
@@ -130,7 +129,7 @@ def _read(path: Path, words: Sequence[str], dimension: int) -> WordVectors:
     try:
         with open_vectors(path, dimension) as stream:
             _find(stream, rows, dimension, path, found, lines)
-    except _BROKEN as error:
+    except (*BROKEN_ARCHIVE, gzip.BadGzipFile) as error:
         raise ValueError(f"{path.name} is damaged or cannot be unpacked ({error}); fetch the file anew.") from None
     if words and not found:
         raise ValueError(

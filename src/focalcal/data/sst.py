@@ -1,7 +1,6 @@
 """The Stanford Sentiment Treebank: sentences as binary trees, every phrase labelled; learnt by node, judged by root."""
 
 import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 
 from focalcal.data.catalogue import SST
-from focalcal.data.files import file_hash
+from focalcal.data.files import BROKEN_ARCHIVE, file_hash
 from focalcal.data.folders import cache_folder
 from focalcal.data.glove import WordVectors, read_vectors, spelling
 from focalcal.data.samples import Batch, DataSet
@@ -122,7 +121,7 @@ def read_sst(archive: Path) -> dict[str, tuple[Trees, list[str]]]:
     try:
         with zipfile.ZipFile(archive) as opened:
             return {split: _read_member(opened, member, archive) for split, member in _FILES.items()}
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+    except BROKEN_ARCHIVE as error:
         raise ValueError(f"{archive} is not a whole zip file ({error}); fetch it anew.") from None
 
 

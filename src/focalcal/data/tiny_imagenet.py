@@ -2,7 +2,6 @@
 
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -14,7 +13,7 @@ from focalcal.data.augment import Augmentation
 from focalcal.data.catalogue import TINY_IMAGENET
 from focalcal.data.decode import decode_images
 from focalcal.data.decoded_cache import remembered
-from focalcal.data.files import file_hash
+from focalcal.data.files import BROKEN_ARCHIVE, file_hash
 from focalcal.data.image_set import ImageContents, ImageKind, ImageOptions, Images, load_images
 from focalcal.data.images import Normalisation
 from focalcal.data.samples import DataSet
@@ -48,7 +47,7 @@ def _read(root: Path | None) -> ImageContents:
             _check_members(path, archive)
             classes = _classes(path, archive)
             found = remembered("tiny_imagenet", digest, lambda: _decoded(path, archive, sorted(classes)))
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+    except (*BROKEN_ARCHIVE, OSError) as error:
         raise ValueError(f"{path} is no whole zip file ({str(error).rstrip('.')}): download it again.") from error
     train = Images.of_rows(found["train_images"], found["train_labels"])
     test = Images.of_rows(found["test_images"], found["test_labels"]).after(train)
