@@ -64,3 +64,16 @@ def test_a_failed_run_is_exit_code_1(focalcal, tmp_path):
     done = focalcal("compare", *_TINY, "optimizer.lr=1e30", "--quiet", "--out", tmp_path / "c")
     assert done.code == 1
     assert "finite" in done.err
+
+
+def test_measure_only_shows_what_is_finished_and_trains_nothing(focalcal, tmp_path):
+    out, quick = tmp_path / "c", ("--no-report", "--bootstrap", "0")
+    nothing = focalcal("compare", *_TINY, *quick, "--measure-only", "--out", out)
+    assert (nothing.code, "is finished" in nothing.err, out.exists()) == (2, True, False)
+    assert focalcal("compare", *_TINY, *quick, "--quiet", "--out", out).code == 0
+    wider = [*_TINY[:-1], "cross-entropy,fl-3,brier"]
+    found = focalcal("compare", *wider, *quick, "--seeds", "2", "--measure-only", "--json", "--out", out)
+    assert found.code == 0
+    assert "2 of 6 runs are finished; the others are left out." in found.err
+    assert list(json.loads(found.out)["table"]) == ["cross-entropy", "fl-3"]
+    assert {folder.name for folder in out.iterdir() if folder.is_dir()} == {"cross-entropy", "fl-3"}

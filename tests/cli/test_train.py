@@ -156,3 +156,12 @@ def test_a_report_is_written(focalcal, tmp_path):
     assert ran.code == 0
     assert f"The report is {tmp_path / 'a' / 'report.html'}" in ran.err
     assert "digits/mlp" in (tmp_path / "a" / "report.html").read_text(encoding="utf-8")
+
+
+def test_by_date_is_short_for_the_setting_of_newsgroups(focalcal, refused, tmp_path):
+    small = ["newsgroups/gp_cnn", "data.synthetic=6", "data.tokens=30", "epochs=1", "--quiet", "--no-report"]
+    done = focalcal("train", *small, "--by-date", "--out", tmp_path / "a")
+    assert done.code == 0, done.err
+    assert "by_date: true" in (tmp_path / "a" / "config.yaml").read_text()
+    assert "no key data.by_date" in refused("train", "digits/mlp", "--by-date", "--out", tmp_path / "b")
+    assert "no key data.by_date" in refused("compare", "digits/mlp", "--by-date", "--out", tmp_path / "c")

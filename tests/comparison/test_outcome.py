@@ -1,4 +1,5 @@
 import json
+import shutil
 
 from focalcal.comparison import Plan, outcome, write_outcome
 from focalcal.comparison.rows import read_rows
@@ -29,3 +30,20 @@ def test_a_loss_without_a_finished_run_is_left_out(trained: Plan):
     wider = Plan(trained.recipe, trained.changes, ("cross-entropy", "brier"), (0,), trained.out)
     found = outcome(wider, bootstrap=0)
     assert found.losses == ("cross-entropy",)
+
+
+def test_the_caption_counts_the_seeds_that_are_finished(trained: Plan):
+    assert "mean ± standard deviation of 2 seeds." in outcome(trained, bootstrap=0).caption
+    first = Plan(trained.recipe, trained.changes, trained.losses, (0, 7), trained.out)
+    assert "90% bootstrap intervals." in outcome(first, bootstrap=0).caption
+
+
+def test_losses_may_have_different_numbers_of_seeds(trained: Plan, tmp_path):
+    uneven = Plan(trained.recipe, trained.changes, trained.losses, trained.seeds, tmp_path)
+    for run in trained.runs():
+        if (run.loss, run.seed) != ("fl-3", 1):
+            shutil.copytree(run.path, tmp_path / run.loss / f"seed-{run.seed}")
+    found = outcome(uneven, bootstrap=50)
+    assert "over seeds (2 for cross-entropy), and 90% bootstrap intervals of the losses with one seed." in found.caption
+    assert "± " in found.lines["cross-entropy"]["ece"].markdown()
+    assert "[" in found.lines["fl-3"]["ece"].markdown()

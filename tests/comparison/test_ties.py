@@ -27,6 +27,20 @@ def test_a_difference_must_be_shown_for_every_seed():
     assert found["nll", "pre"] == {"good", "mixed"}
 
 
+def test_a_loss_is_judged_by_the_seeds_that_it_shares_with_the_best():
+    thrice = [_scored(loss, seed, how) for seed in range(3) for loss, how in (("good", 1.0), ("sharp", 5.0))]
+    once = [_scored("same", 0, 1.01), _scored("blunt", 0, 0.1)]
+    found = ties([*thrice, *once], {("nll", "pre"): "good"}, samples=200, level=0.9)
+    assert found["nll", "pre"] == {"good", "same"}
+    found = ties([*thrice, *once], {("nll", "pre"): "same"}, samples=200, level=0.9)
+    assert found["nll", "pre"] == {"good", "same"}
+
+
+def test_without_a_seed_in_common_no_difference_is_shown():
+    found = ties([_scored("good", 0, 1.0), _scored("sharp", 1, 5.0)], {("nll", "pre"): "good"}, samples=50, level=0.9)
+    assert found["nll", "pre"] == {"good", "sharp"}
+
+
 def test_one_loss_is_alone():
     assert ties([_scored("good", 0, 1.0)], {("ece", "post"): "good"}, samples=50, level=0.9) == {
         ("ece", "post"): frozenset({"good"})

@@ -5,8 +5,9 @@ import zipfile
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
+from focalcal.data import glove
 from focalcal.data.glove import WordVectors, find_vectors, read_vectors, spelling
 
 TEXT = "the 0.5 -1 2e-3\nof 1 2 3\n\u00e9t\u00e9 -4 -5 -6\n( 7 8 9\nof 0 0 0\n"
@@ -164,6 +165,15 @@ def test_the_cache_is_used_and_depends_on_file_words_and_dimension(text_file, tm
     assert len(list(cache.iterdir())) == 2
     text_file.write_text(TEXT.replace("of 1 2 3", "of 1 2 30"))
     assert float(read_vectors(text_file, WANTED, dimension=3, cache=cache).vectors[0, 2]) == 30
+
+
+def test_the_cache_does_not_grow_without_end(text_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(glove, "_KEPT_VOCABULARIES", 2)
+    for words in (["the"], ["of"], ["the", "of"], ["("]):
+        read_vectors(text_file, words, dimension=3, cache=tmp_path / "cache")
+    kept = [load_file(path)["vectors"].tolist() for path in (tmp_path / "cache").iterdir()]
+    assert len(kept) == 2
+    assert [[7, 8, 9]] in kept
 
 
 def test_a_damaged_cache_is_read_anew(text_file, tmp_path):

@@ -65,6 +65,13 @@ def test_messages_come_by_group_and_number_without_their_header(small):
     assert texts[4:6] == [["apple", "apple", "pear", "1"], ["apple", "apple", "pear", "0"]]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_header_ends_at_the_first_blank_line_however_lines_end(end):
+    lines = ["From: someone", "Subject: secret", "", "Dear all,", "", "bye"]
+    assert newsgroups.without_header(end.join(lines)) == end.join(lines[3:])
+    assert newsgroups.without_header(end.join(lines[3:4])) == "Dear all,"
+
+
 def test_the_vocabulary_is_that_of_the_training_split(small):
     data = load_newsgroups(root=small, dimension=2, words=1)
     assert data.facts["sizes"] == {"train": 5, "val": 2, "test": 3}

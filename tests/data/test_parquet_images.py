@@ -4,7 +4,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from focalcal.data import load_data
-from focalcal.data.decoded_cache import remembered
 from focalcal.data.folders import cache_folder
 from image_files import encoded, write_parquet
 
@@ -90,18 +89,6 @@ def test_decoded_images_come_from_the_cache_only_for_the_same_bytes(small_cifar)
     assert int(load_data("cifar10", root=small_cifar).train.images.max()) == 0
     write_parquet(small_cifar / TRAIN, [encoded(seed=row + 1)[1] for row in range(20)], [0, 1] * 10)
     assert int(load_data("cifar10", root=small_cifar).train.images.max()) > 0
-
-
-def test_a_damaged_cache_is_made_again_and_an_unwritable_one_done_without(monkeypatch, tmp_path):
-    made = {"a": torch.arange(3)}
-    assert torch.equal(remembered("x", "0" * 64, lambda: made)["a"], made["a"])
-    assert torch.equal(remembered("x", "0" * 64, lambda: {"a": torch.zeros(1)})["a"], made["a"])
-    (stored,) = (cache_folder() / "decoded").iterdir()
-    stored.write_bytes(b"damaged")
-    assert remembered("x", "0" * 64, lambda: {"a": torch.ones(2)})["a"].tolist() == [1, 1]
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("FOCALCAL_CACHE", str(tmp_path / "file"))
-    assert remembered("x", "1" * 64, lambda: made) is made
 
 
 def test_too_few_images_for_a_validation_split_are_refused(small_cifar):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from focalcal.cli.output import print_json, progress, results, say
+from focalcal.cli.recipe_flags import ByDate, with_flags
 from focalcal.cli.report import write_report_of_runs
 
 if TYPE_CHECKING:
@@ -27,11 +28,15 @@ def compare(
     changes: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Changes that hold for every run: epochs=10.")
     ] = None,
+    by_date: ByDate = False,
     losses: Annotated[str, typer.Option(help="The losses, separated by commas.")] = PAPER_LOSSES,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds each loss is trained with: 0, 1, …")] = 1,
     out: Annotated[Path | None, typer.Option(help="The folder of the comparison.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time; as many as there are cores.")] = None,
     bootstrap: Annotated[int, typer.Option(min=0, help="How many resamples make the intervals; 0 for none.")] = 1000,
+    measure_only: Annotated[
+        bool, typer.Option("--measure-only", help="Train nothing: the table of the runs that are finished.")
+    ] = False,
     report: Annotated[bool, typer.Option(help="Write DIR/report.html, of the first seed of each loss.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
@@ -43,20 +48,23 @@ def compare(
     (table_nll.csv has T by NLL), intervals or the spread over seeds, the best in bold and its ties marked; a verdict in
     words follows. DIR gets table.csv, table_nll.csv, table.json, table.md and report.html.
 
-    The same command again goes on where it stopped. The exit code is 1 if a run failed.
+    The same command again goes on where it stopped; with --measure-only it shows what is finished so far, also while
+    another process trains. The exit code is 1 if a run failed.
 
     Examples:
       focalcal compare digits/mlp --out runs/digits
       focalcal compare cifar10/resnet8 --losses cross-entropy,fl-3,flsd-53 --seeds 3 --out runs/resnet8
       focalcal compare fashion_mnist/cnn epochs=5 --jobs 1 --out runs/fashion
+      focalcal compare cifar10/resnet8 --seeds 3 --out runs/resnet8 --measure-only
     """
     if out is None or out == Path():
         raise ValueError("--out is missing: name a folder for the comparison, such as runs/losses.")
     from focalcal.comparison import Plan
     from focalcal.comparison.plan import chosen_losses, first_seeds
 
-    plan = Plan(recipe, tuple(changes or ()), chosen_losses(losses), tuple(first_seeds(seeds)), out)
-    found = run_comparison(plan, jobs=jobs, bootstrap=bootstrap, quiet=quiet)
+    changed = tuple(with_flags(changes, by_date=by_date))
+    plan = Plan(recipe, changed, chosen_losses(losses), tuple(first_seeds(seeds)), out)
+    found = run_comparison(plan, jobs=jobs, bootstrap=bootstrap, quiet=quiet, measure_only=measure_only)
     print_json(found.to_dict()) if json else print_outcome(found)
     if report:
         sentence = report_of_comparison(plan, found, bootstrap)
@@ -66,13 +74,27 @@ def compare(
         raise typer.Exit(1)
 
 
-def run_comparison(plan: Plan, *, jobs: int | None, bootstrap: int, quiet: bool) -> Outcome:
-    """Train what is missing, measure, and write the files."""
-    from focalcal.comparison import ComparisonInterrupted, outcome, train_all, write_outcome
-    from focalcal.comparison.waiting import watcher
+def run_comparison(plan: Plan, *, jobs: int | None, bootstrap: int, quiet: bool, measure_only: bool = False) -> Outcome:
+    """Train what is missing unless only what is there counts, measure, and write the files."""
+    from focalcal.comparison import outcome, write_outcome
 
     runs = list(plan.runs())
     _check(plan, runs)
+    failed = [] if measure_only else _trained(runs, jobs, quiet)
+    finished = sum(run.is_finished for run in runs)
+    if measure_only and 0 < finished < len(runs):
+        say(f"{finished} of {len(runs)} runs are finished; the others are left out.")
+    with progress("measuring"):
+        found = outcome(plan, failed, bootstrap=bootstrap)
+    write_outcome(found, plan.out)
+    return found
+
+
+def _trained(runs: Sequence[PlannedRun], jobs: int | None, quiet: bool) -> list[tuple[PlannedRun, str]]:
+    """Train what is not finished, and give the runs that failed, each with its reason."""
+    from focalcal.comparison import ComparisonInterrupted, train_all
+    from focalcal.comparison.waiting import watcher
+
     try:
         failed = train_all(runs, jobs=jobs or _jobs(runs[0].recipe.hardware.threads), watcher=watcher(not quiet))
     except ComparisonInterrupted as error:
@@ -82,10 +104,7 @@ def run_comparison(plan: Plan, *, jobs: int | None, bootstrap: int, quiet: bool)
         say(f"{run.loss}, seed {run.seed}, failed: {reason}")
     if failed and not any(run.is_finished for run in runs):
         raise typer.Exit(1)
-    with progress("measuring"):
-        found = outcome(plan, failed, bootstrap=bootstrap)
-    write_outcome(found, plan.out)
-    return found
+    return failed
 
 
 def _check(plan: Plan, runs: Sequence[PlannedRun]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from focalcal.cli.output import print_json, results, say
+from focalcal.cli.recipe_flags import ByDate, with_flags
 from focalcal.cli.report import write_report_of_runs
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def train(
     changes: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Changes, such as loss=flsd-53 seed=1.")
     ] = None,
+    by_date: ByDate = False,
     out: Annotated[Path | None, typer.Option(help="The run directory; it must not hold a run yet.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
     report: Annotated[bool, typer.Option(help="Write report.html into the run directory.")] = True,
@@ -47,7 +49,7 @@ def train(
     """
     if out is None or out == Path():
         raise ValueError("--out is missing: name a folder for the run, such as runs/a.")
-    name, changes = _source(recipe, changes or [], out, resume)
+    name, changes = _source(recipe, with_flags(changes, by_date=by_date), out, resume)
     from focalcal.recipes import load_recipe
 
     chosen = load_recipe(name, changes)

@@ -1,6 +1,7 @@
 """From finished runs to the comparison's table, words and files."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +75,7 @@ def outcome(
         title=f"{title(runs[0].recipe.data.name)}, {title(runs[0].recipe.model.name)}",
         losses=losses,
         lines={loss: cells(found, loss, best, tied) for loss in losses},
-        caption=_caption(plan, runs[0], level),
+        caption=_caption(runs[0], Counter(one.method for one in shown), level),
         verdict=tuple(_words(found, losses, best, tied, shown)),
         rows=rows,
         failed=tuple(failed),
@@ -102,12 +103,17 @@ def _words(
     return verdict(found, losses, best, tied, means)
 
 
-def _caption(plan: Plan, run: PlannedRun, level: float) -> str:
+def _caption(run: PlannedRun, seeds: Mapping[str, int], level: float) -> str:
     epoch = (
         "the last epoch" if run.recipe.select == "last" else f"the epoch with the best validation {run.recipe.select}"
     )
-    seeds = len(plan.seeds)
-    spread = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else f"{100 * level:g}% bootstrap intervals"
+    interval = f"{100 * level:g}% bootstrap intervals"
+    spread = f"mean ± standard deviation of {max(seeds.values())} seeds"
+    if max(seeds.values()) == 1:
+        spread = interval
+    elif len(set(seeds.values())) > 1:
+        counted = ", ".join(f"{count} for {loss}" for loss, count in seeds.items() if count > 1)
+        spread = f"mean ± standard deviation over seeds ({counted}), and {interval} of the losses with one seed"
     return (
         f"Test set, {epoch}; percent; before → after temperature scaling (T by validation ECE, as in the paper); "
         f"{spread}. Bold (or *…*): best. ≈: no difference to the best is shown."

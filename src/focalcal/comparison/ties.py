@@ -16,20 +16,25 @@ def ties(scored: Sequence[Scored], best: Mapping[tuple[str, str], str], *, sampl
     """For each figure, the best loss and those that cannot be told from it.
 
     A loss differs from the best if the paired comparison of their test predictions, corrected for the number of
-    losses, shows it for every seed.
+    losses, shows it for every seed that both were trained with.
 
     Args:
-        scored: one for each loss and seed.
+        scored: one for each loss and seed; a loss may have fewer seeds than another.
         best: the best loss of each (metric, scaling).
         samples: of the bootstrap and of the permutation test.
         level: of both.
     """
-    worse: dict[tuple[str, str], set[str]] = {}
-    for key, reference in best.items():
-        by_seed = [_worse(key, reference, models, samples, level) for models in _by_seed(scored, key[1])]
-        worse[key] = set.intersection(*by_seed) if by_seed else set()
     everyone = {one.method for one in scored}
-    return {key: frozenset(everyone - losers) for key, losers in worse.items()}
+    found: dict[tuple[str, str], frozenset[str]] = {}
+    for key, reference in best.items():
+        by_seed = [models for models in _by_seed(scored, key[1]) if reference in models]
+        worse = [_worse(key, reference, models, samples, level) for models in by_seed]
+        verdicts = {
+            loss: [loss in losers for models, losers in zip(by_seed, worse, strict=True) if loss in models]
+            for loss in everyone
+        }
+        found[key] = frozenset(loss for loss, seeds in verdicts.items() if not seeds or not all(seeds))
+    return found
 
 
 def _by_seed(scored: Iterable[Scored], scaling: str) -> list[dict[str, Predictions]]:
@@ -43,7 +48,7 @@ def _by_seed(scored: Iterable[Scored], scaling: str) -> list[dict[str, Predictio
 def _worse(
     key: tuple[str, str], reference: str, models: Mapping[str, Predictions], samples: int, level: float
 ) -> set[str]:
-    if reference not in models or len(models) < 2:
+    if len(models) < 2:
         return set()
     found = compare_many(models, reference, [key[0]], samples=samples, permutations=samples, level=level)
     return {one.names[0] for one in found if one[key[0]].is_shown and one[key[0]].difference > 0}

@@ -4,12 +4,10 @@ import gzip
 import hashlib
 import io
 import math
-import os
 import re
-import secrets
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -19,14 +17,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from focalcal.data.files import BROKEN_ARCHIVE
+from focalcal.data.tensor_cache import remembered
 
 # Treebanks write brackets as words; GloVe has the brackets themselves.
 _BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
+# Each takes some megabytes, and whoever edits their own texts makes a new one with every edit.
+_KEPT_VOCABULARIES = 20
+_CACHE_VERSION = 1  # part of the name, to be raised when what is stored changes
 
 
 @dataclass(frozen=True)
@@ -84,20 +84,10 @@ def read_vectors(source: Path, words: Sequence[str], *, dimension: int = 100, ca
             damaged, has vectors of another dimension, or none of the words.
     """
     path = find_vectors(source, dimension)
-    kept = None if cache is None else cache / f"glove-{_key(path, words, dimension)}.safetensors"
-    if kept is not None and kept.exists():
-        try:
-            stored = load_file(kept)
-            return WordVectors(stored["vectors"], stored["found"])
-        except (SafetensorError, KeyError, OSError):
-            with suppress(OSError):
-                kept.unlink(missing_ok=True)  # what another version or an accident left is read anew
-    result = _read(path, words, dimension)
-    if kept is not None:
-        # The cache is a convenience: a folder that cannot be written to is no reason to stop.
-        with suppress(OSError, SafetensorError):
-            _save(result, kept)
-    return result
+    if cache is None:
+        return _read(path, words, dimension)
+    place = cache / f"glove-{_key(path, words, dimension)}-v{_CACHE_VERSION}.safetensors"
+    return WordVectors(**remembered(place, lambda: vars(_read(path, words, dimension)), at_most=_KEPT_VOCABULARIES))
 
 
 def find_vectors(source: Path, dimension: int) -> Path:
@@ -249,13 +239,3 @@ def _key(path: Path, words: Iterable[str], dimension: int) -> str:
     digest = hashlib.sha256(f"{about.st_size} {about.st_mtime_ns} {dimension}\n".encode())
     digest.update("\n".join(words).encode())
     return digest.hexdigest()[:32]
-
-
-def _save(vectors: WordVectors, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        save_file({"vectors": vectors.vectors, "found": vectors.found}, temporary)
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """20 Newsgroups: 19,997 messages of 20 groups, split at random as the paper does, or by date."""
 
 import gzip
+import re
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from focalcal.data.text_tokens import number_texts
 from focalcal.data.vector_files import obtained_vectors
 
 _VALIDATION, _TEST = 900, 3_999
+_BLANK_LINE = re.compile(r"\r?\n\r?\n")
 _GROUPS = (
     "alt.atheism",
     "comp.graphics",
@@ -131,8 +133,8 @@ def without_header(message: str) -> str:
         >>> without_header("From: me\nSubject: hello\n\nDear all,\n\nbye")
         'Dear all,\n\nbye'
     """
-    header, blank, body = message.partition("\n\n")
-    return body if blank else header
+    blank = _BLANK_LINE.search(message)
+    return message[blank.end() :] if blank else message
 
 
 def _random_splits(count: int, seed: int) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from focalcal.data.decode import decode_images
-from focalcal.data.decoded_cache import remembered
+from focalcal.data.decoded_cache import remembered_images
 from focalcal.data.files import file_hash
 from focalcal.data.image_set import Images
 
@@ -28,7 +28,7 @@ def read_parquet_images(
     def make() -> dict[str, Tensor]:
         return _read(path, image_column, label_column, size)
 
-    found = remembered(f"parquet-{label_column}", digest, make)
+    found = remembered_images(f"parquet-{label_column}", digest, make)
     images = Images.of_rows(found["images"], found["labels"])
     _check_labels(path, images.labels, num_classes)
     return images, digest

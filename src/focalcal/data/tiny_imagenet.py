@@ -12,7 +12,7 @@ from torch import Tensor
 from focalcal.data.augment import Augmentation
 from focalcal.data.catalogue import TINY_IMAGENET
 from focalcal.data.decode import decode_images
-from focalcal.data.decoded_cache import remembered
+from focalcal.data.decoded_cache import remembered_images
 from focalcal.data.files import BROKEN_ARCHIVE, file_hash
 from focalcal.data.image_set import ImageContents, ImageKind, ImageOptions, Images, load_images
 from focalcal.data.images import Normalisation
@@ -46,7 +46,7 @@ def _read(root: Path | None) -> ImageContents:
         with zipfile.ZipFile(path) as archive:
             _check_members(path, archive)
             classes = _classes(path, archive)
-            found = remembered("tiny_imagenet", digest, lambda: _decoded(path, archive, sorted(classes)))
+            found = remembered_images("tiny_imagenet", digest, lambda: _decoded(path, archive, sorted(classes)))
     except (*BROKEN_ARCHIVE, OSError) as error:
         raise ValueError(f"{path} is no whole zip file ({str(error).rstrip('.')}): download it again.") from error
     train = Images.of_rows(found["train_images"], found["train_labels"])
