@@ -17,5 +17,6 @@ def test_the_command_prints_ours_beside_the_papers(focalcal, refused, tmp_path):
     assert "7.37 → 2.62 (1.8)" in ran.out
     assert "12.85" not in ran.out
     assert "There is no table of bleu" in refused("paper", "table", file, "--metrics", "bleu")
+    assert "--metrics names no metric" in refused("paper", "table", file, "--metrics", "")
     file.write_text("a,b\n1,2\n")
     assert "it has no column dataset" in refused("paper", "table", file)

@@ -1,7 +1,10 @@
 import json
 import shutil
 
+import pytest
+
 from focalcal.comparison import Plan, outcome, write_outcome
+from focalcal.comparison.outcome import _caption
 from focalcal.comparison.rows import read_rows
 
 
@@ -35,7 +38,8 @@ def test_a_loss_without_a_finished_run_is_left_out(trained: Plan):
 def test_the_caption_counts_the_seeds_that_are_finished(trained: Plan):
     assert "mean ± standard deviation of 2 seeds." in outcome(trained, bootstrap=0).caption
     first = Plan(trained.recipe, trained.changes, trained.losses, (0, 7), trained.out)
-    assert "90% bootstrap intervals." in outcome(first, bootstrap=0).caption
+    assert "; 90% bootstrap intervals. Bold" in outcome(first, bootstrap=50).caption
+    assert "as in the paper). Bold" in outcome(first, bootstrap=0).caption
 
 
 def test_losses_may_have_different_numbers_of_seeds(trained: Plan, tmp_path):
@@ -44,6 +48,26 @@ def test_losses_may_have_different_numbers_of_seeds(trained: Plan, tmp_path):
         if (run.loss, run.seed) != ("fl-3", 1):
             shutil.copytree(run.path, tmp_path / run.loss / f"seed-{run.seed}")
     found = outcome(uneven, bootstrap=50)
-    assert "over seeds (2 for cross-entropy), and 90% bootstrap intervals of the losses with one seed." in found.caption
+    assert "over seeds (2 for cross-entropy) and 90% bootstrap intervals of the losses with one seed." in found.caption
     assert "± " in found.lines["cross-entropy"]["ece"].markdown()
     assert "[" in found.lines["fl-3"]["ece"].markdown()
+    assert "and" not in _caption(next(iter(trained.runs())), {"fl-3": 3, "brier": 2}, 0.9).partition("over seeds")[2]
+
+
+def test_runs_of_different_data_are_not_compared(trained: Plan, tmp_path):
+    copied = Plan(trained.recipe, trained.changes, trained.losses, trained.seeds, tmp_path)
+    shutil.copytree(trained.out, tmp_path, dirs_exist_ok=True)
+    file = tmp_path / "fl-3" / "seed-1" / "environment.json"
+    content = json.loads(file.read_text())
+    content["data"]["split_sha256"]["test"] = "0" * 64
+    file.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"cross-entropy/seed-0 and .*fl-3/seed-1 were trained with different splits"):
+        outcome(copied, bootstrap=0)
+
+
+@pytest.mark.parametrize("content", ["[]", "null", "{", '{"splits": {}}', '{"splits": {"test": {}}, "epoch": null}'])
+def test_a_run_whose_evaluation_is_damaged_is_not_finished(trained: Plan, tmp_path, content):
+    copied = Plan(trained.recipe, trained.changes, trained.losses, (0,), tmp_path)
+    shutil.copytree(trained.out, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "fl-3" / "seed-0" / "evaluation.json").write_text(content)
+    assert outcome(copied, bootstrap=0).losses == ("cross-entropy",)

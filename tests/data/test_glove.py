@@ -135,6 +135,22 @@ def test_damaged_archives_are_one_sentence(text_file, tmp_path):
             read_vectors(tmp_path / name, WANTED, dimension=3)
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_zips_that_are_packed_in_another_way_are_read_and_their_damage_is_one_sentence(tmp_path, method):
+    packed = tmp_path / "other.ZIP"
+    with zipfile.ZipFile(packed, "w", method) as archive:
+        archive.writestr("some.3d.txt", TEXT * 50)
+        (member,) = archive.infolist()
+    assert torch.equal(read_vectors(packed, WANTED, dimension=3).vectors, EXPECTED)
+    content = packed.read_bytes()
+    place = member.compress_size // 2 + 40
+    packed.write_bytes(
+        content[:place] + bytes(255 - byte for byte in content[place : place + 8]) + content[place + 8 :]
+    )
+    with pytest.raises(ValueError, match=r"^other.ZIP is damaged or cannot be read"):
+        read_vectors(packed, WANTED, dimension=3)
+
+
 def test_a_folder_is_searched_for_the_dimension_itself(text_file, tmp_path):
     folder = tmp_path / "some"
     folder.mkdir()

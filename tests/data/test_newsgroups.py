@@ -49,6 +49,7 @@ def small(tmp_path, monkeypatch):
         "../../etc/5": message("no group"),
         "/7": "",
         "alt.atheism/\u00b2": "",
+        f"alt.atheism/{'9' * 5000}": "",
     }
     return pack(tmp_path / "data", messages)
 
@@ -70,6 +71,7 @@ def test_the_header_ends_at_the_first_blank_line_however_lines_end(end):
     lines = ["From: someone", "Subject: secret", "", "Dear all,", "", "bye"]
     assert newsgroups.without_header(end.join(lines)) == end.join(lines[3:])
     assert newsgroups.without_header(end.join(lines[3:4])) == "Dear all,"
+    assert newsgroups.without_header(end.join(lines[2:])) == end.join(lines[3:])
 
 
 def test_the_vocabulary_is_that_of_the_training_split(small):
@@ -95,7 +97,10 @@ def test_a_text_without_a_known_word_is_one_unknown_word(tmp_path, small):
 
 
 def test_an_archive_with_fewer_groups_is_noted(small):
-    assert load_newsgroups(root=small, dimension=2).facts["notes"] == ["The archive holds 2 of the 20 groups."]
+    assert load_newsgroups(root=small, dimension=2).facts["notes"] == [
+        "The archive holds 2 of the 20 groups.",
+        "Of 10 texts 1 have no word and 0 none that is known: each is one unknown word.",
+    ]
 
 
 def test_the_seed_makes_the_split(small):
@@ -137,13 +142,16 @@ def test_damaged_archives(small, tmp_path):
 
 
 def test_the_split_by_date_is_that_of_scikit_learn(small, monkeypatch):
-    def fetched(*, subset, remove, shuffle, data_home):
+    def fetched(*, subset, remove, shuffle, data_home, download_if_missing):
         assert remove == ("headers",)
+        assert download_if_missing
         assert not shuffle
         count = {"train": 6, "test": 4}[subset]
         texts = [f"apple {subset}{i}" for i in range(count)]
         return SimpleNamespace(data=texts, target=np.arange(count) % 2, target_names=["a", "b"])
 
+    monkeypatch.delenv("FOCALCAL_OFFLINE", raising=False)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.setattr(sklearn.datasets, "fetch_20newsgroups", fetched)
     data = load_newsgroups(root=small, dimension=2, by_date=True)
     assert data.facts["sizes"] == {"train": 4, "val": 2, "test": 4}
@@ -156,6 +164,13 @@ def test_the_split_by_date_is_that_of_scikit_learn(small, monkeypatch):
     monkeypatch.setattr(sklearn.datasets, "fetch_20newsgroups", unreachable)
     with pytest.raises(ValueError, match=r"could not fetch 20 Newsgroups by date \(no network\)"):
         load_newsgroups(root=small, dimension=2, by_date=True)
+
+
+def test_the_split_by_date_is_not_fetched_where_downloads_are_switched_off(small, tmp_path, monkeypatch):
+    monkeypatch.setenv("FOCALCAL_OFFLINE", "1")
+    with pytest.raises(ValueError, match="by date \\(downloads are switched off by FOCALCAL_OFFLINE\\); connect"):
+        load_newsgroups(root=small, dimension=2, by_date=True)
+    assert not (tmp_path / "cache" / "scikit-learn").exists()
 
 
 def test_options_that_make_no_sense(small):

@@ -128,6 +128,7 @@ def test_named_files_for_validation_and_test(tmp_path):
     assert data.evaluation["val"].ids.tolist() == [20, 21, 22]
     assert data.facts["empty_texts"] == 1
     assert data.facts["texts_without_known_word"] == 1
+    assert data.facts["notes"] == ["Of 24 texts 1 have no word and 1 none that is known: each is one unknown word."]
     words = data.evaluation["val"].batch(torch.arange(3), device=CPU, generator=None).inputs.words
     assert words[1:, -2:].tolist() == [[0, 1], [0, 1]]
     only_test = load_texts(path=train, test_path=test)
@@ -167,6 +168,10 @@ def test_short_texts_go_through_the_network_and_are_learnt(tmp_path):
         (b"text,label\na,b\nc,d,e\n", r"my.csv cannot be read .*Expected 2 columns, got 3"),
         (b"text,label\na,b\nc,d\n", r"The texts to learn from are 2 of 2 classes, too few to hold out 2"),
         (b"text,label\n,b\n,d\n,d\n,d\n", r"The training texts of text hold no word"),
+        (
+            b"text,label\na,b\nc," + b"9" * 5000 + b"\n",
+            r"my.csv, row 2 has a label of 5,000 characters; name the column",
+        ),
         (b"", r"my.csv is empty"),
         (b"text,label", r"my.csv has no row"),
         (b"text,label\na,b\nc,d\0\n", r"my.csv, row 2 has a NUL character in its label"),
@@ -196,6 +201,17 @@ def test_wrong_paths_and_labels(tmp_path):
     pyarrow.parquet.write_table(pa.table({"text": [1], "label": [1]}), tmp_path / "c.parquet")
     with pytest.raises(ValueError, match=r"the column 'text' holds int64, not texts"):
         load_texts(path=tmp_path / "c.parquet")
+    with pytest.raises(ValueError, match=r"The column 'label' cannot hold both texts and labels"):
+        load_texts(path=train, text_column="label")
+
+
+@pytest.mark.parametrize("column", ["text", "label"])
+def test_parquet_that_is_not_utf_8_is_named_with_its_row(tmp_path, column):
+    columns = {"text": ["fun"] * 20, "label": ["yes", "no"] * 10}
+    broken = pa.array([value.encode() for value in columns[column][:-1]] + [b"caf\xe9"], pa.binary())
+    columns[column] = pa.Array.from_buffers(pa.string(), 20, broken.buffers())
+    with pytest.raises(ValueError, match=rf"^my.parquet, row 20: the {column} is not UTF-8"):
+        load_texts(path=parquet(tmp_path / "my.parquet", **columns))
 
 
 def test_synthetic_texts_need_no_file():

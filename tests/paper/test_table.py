@@ -27,5 +27,5 @@ def test_two_data_sets_are_refused():
     other = Row("Digits", "MLP", "fl-3", 0, "best", "error", "", 1.0)
     with pytest.raises(ValueError, match="one data set and one network, not of 2"):
         paper_tables([*_rows(), other])
-    with pytest.raises(ValueError, match="not of 0"):
+    with pytest.raises(ValueError, match="holds no error of any loss"):
         paper_tables([])

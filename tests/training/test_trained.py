@@ -22,6 +22,41 @@ def test_it_gives_the_predictions_of_the_run(tmp_path, change):
     torch.testing.assert_close(logits, run.predictions("test").values, atol=1e-5, rtol=1e-5)
 
 
+def _write_texts(file, rows):
+    file.write_text("\n".join(["text,label", *rows]) + "\n")
+
+
+def test_texts_with_other_words_are_refused(tmp_path):
+    rows = [f"word{i} word{i + 1},{'ab'[i % 2]}" for i in range(30)]
+    file = tmp_path / "my.csv"
+    _write_texts(file, rows)
+    settings = {"data.path": str(file), "data.tokens": 20, "model.channels": 4, "epochs": 1}
+    run = train("text/gp_cnn", out=tmp_path / "a", overrides=settings, progress=False)
+    data = run.data()
+    samples = data.evaluation["test"]
+    batch = samples.batch(torch.arange(len(samples)), device=torch.device("cpu"), generator=None)
+    with torch.no_grad():
+        torch.testing.assert_close(run.network(data=data)(batch.inputs), run.predictions("test").values)
+    for other, what in (
+        ({"seed": 1, "tokens": 20}, "other words"),
+        ({"tokens": 19}, "another number of tokens"),
+        ({"tokens": 20, "words": 5}, "other words"),
+    ):
+        with pytest.raises(ValueError, match=f"The data has {what} than the run in .* was trained with"):
+            run.network(data=load_data("text", path=file, **other))
+    _write_texts(file, rows[::-1])
+    with pytest.raises(ValueError, match="The data has other words"):
+        run.network()
+
+
+def test_data_of_ones_own_is_not_loaded(tmp_path):
+    data = {"train": (torch.randn(8, 64), torch.arange(8) % 10), "val": (torch.randn(8, 64), torch.arange(8) % 10)}
+    network = nn.Linear(64, 10)
+    run = train("digits/mlp", out=tmp_path / "a", overrides={"epochs": 1}, model=network, data=data, progress=False)
+    with pytest.raises(ValueError, match="data of your own, which it cannot load"):
+        run.data()
+
+
 def test_a_network_of_ones_own_gets_its_weights(tmp_path):
     torch.manual_seed(0)
     x, y = torch.randn(40, 3), torch.arange(40) % 2

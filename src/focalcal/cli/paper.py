@@ -41,6 +41,8 @@ def table(
     if metrics is not None:
         wanted = [name.strip().lower().replace("-", "_") for name in metrics.split(",") if name.strip()]
         unknown = [name for name in wanted if name not in METRICS]
+        if not wanted:
+            raise ValueError(f"--metrics names no metric; known are {', '.join(METRICS)}.")
         if unknown:
             raise ValueError(f"There is no table of {unknown[0]}; known are {', '.join(METRICS)}.")
         tables = [one for one in tables if one.title in {METRICS[name] for name in wanted}]

@@ -16,6 +16,7 @@ from focalcal.comparison.ties import Ties, ties
 from focalcal.comparison.verdict import verdict
 from focalcal.metrics import signed_gap
 from focalcal.predictions.atomic import atomic_writer
+from focalcal.training.run_directory import other_data, recorded_data
 
 # The temperature of the table is the paper's: the one of a grid with the lowest validation ECE.
 _FILES: dict[Objective, str] = {"ece": "table.csv", "nll": "table_nll.csv"}
@@ -64,6 +65,7 @@ def outcome(
     if not runs:
         reasons = "; ".join(f"{run.loss}, seed {run.seed}: {reason}" for run, reason in failed)
         raise ValueError(f"No run of {plan.out} is finished{': ' + reasons.rstrip('.') if reasons else ''}.")
+    _check_same_data(runs)
     scored = {objective: list(_scored(runs, objective, bootstrap, level)) for objective in _FILES}
     rows = {objective: [row for one in found for row in one.rows] for objective, found in scored.items()}
     shown = [one for one in scored["ece"] if one.selection == _shown_selection(runs[0])]
@@ -75,7 +77,7 @@ def outcome(
         title=f"{title(runs[0].recipe.data.name)}, {title(runs[0].recipe.model.name)}",
         losses=losses,
         lines={loss: cells(found, loss, best, tied) for loss in losses},
-        caption=_caption(runs[0], Counter(one.method for one in shown), level),
+        caption=_caption(runs[0], Counter(one.method for one in shown), level if bootstrap else None),
         verdict=tuple(_words(found, losses, best, tied, shown)),
         rows=rows,
         failed=tuple(failed),
@@ -87,6 +89,19 @@ def _scored(runs: Sequence[PlannedRun], objective: Objective, bootstrap: int, le
         if run.recipe.select != "last":
             yield score(run, "best", objective, bootstrap=bootstrap, level=level)
         yield score(run, "last", objective, bootstrap=bootstrap, level=level)
+
+
+def _check_same_data(runs: Sequence[PlannedRun]) -> None:
+    """Refuse to average over runs that were made from different data: they are judged by different samples."""
+    recorded = [(run, data) for run in runs if (data := recorded_data(run.path)) is not None]
+    for run, data in recorded[1:]:
+        first, expected = recorded[0]
+        changed = other_data(expected, data)
+        if changed:
+            raise ValueError(
+                f"{first.path} and {run.path} were trained with different {changed} of the data, so they cannot be "
+                "compared: take one of them away, or begin a new folder."
+            )
 
 
 def _shown_selection(run: PlannedRun) -> str:
@@ -103,20 +118,22 @@ def _words(
     return verdict(found, losses, best, tied, means)
 
 
-def _caption(run: PlannedRun, seeds: Mapping[str, int], level: float) -> str:
+def _caption(run: PlannedRun, seeds: Mapping[str, int], level: float | None) -> str:
     epoch = (
         "the last epoch" if run.recipe.select == "last" else f"the epoch with the best validation {run.recipe.select}"
     )
-    interval = f"{100 * level:g}% bootstrap intervals"
-    spread = f"mean ± standard deviation of {max(seeds.values())} seeds"
-    if max(seeds.values()) == 1:
-        spread = interval
-    elif len(set(seeds.values())) > 1:
-        counted = ", ".join(f"{count} for {loss}" for loss, count in seeds.items() if count > 1)
-        spread = f"mean ± standard deviation over seeds ({counted}), and {interval} of the losses with one seed"
+    counts = [f"{count} for {loss}" for loss, count in seeds.items() if count > 1]
+    parts = []
+    if counts and len(set(seeds.values())) == 1:
+        parts.append(f"mean ± standard deviation of {max(seeds.values())} seeds")
+    elif counts:
+        parts.append(f"mean ± standard deviation over seeds ({', '.join(counts)})")
+    if level is not None and 1 in seeds.values():
+        parts.append(f"{100 * level:g}% bootstrap intervals{' of the losses with one seed' if counts else ''}")
+    spread = f"; {' and '.join(parts)}" if parts else ""
     return (
-        f"Test set, {epoch}; percent; before → after temperature scaling (T by validation ECE, as in the paper); "
-        f"{spread}. Bold (or *…*): best. ≈: no difference to the best is shown."
+        f"Test set, {epoch}; percent; before → after temperature scaling (T by validation ECE, as in the "
+        f"paper){spread}. Bold (or *…*): best. ≈: no difference to the best is shown."
     )
 
 

@@ -15,7 +15,7 @@ from focalcal.data.samples import DataSet
 from focalcal.data.splits import split_hash
 from focalcal.data.text_tokens import FIRST_WORD, NumberedTexts, frequent_words, keep_words
 from focalcal.data.token_samples import TokenSamples
-from focalcal.data.vector_files import about_vectors, coverage
+from focalcal.data.vector_files import about_vectors, coverage, words_hash
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,14 @@ def text_data_set(
         for split, positions in splits.items()
     }
     embeddings, about_words = embedding(vocabulary, vectors, options.dimension, seed)
+    left_empty = _left_empty(documents.texts, kept, len(documents.words))
     about = {
         **facts,
+        "notes": [*facts["notes"], *_about_empty(left_empty, len(documents.labels))],
         "glove": about_vectors(vectors),
         **about_words,
-        **_left_empty(documents.texts, kept, len(documents.words)),
+        **left_empty,
+        "tokens": options.tokens,
         "sizes": {split: len(some) for split, some in samples.items()},
         "split_sha256": {split: split_hash(some.ids) for split, some in samples.items()},
     }
@@ -122,6 +125,7 @@ def embedding(words: list[str], source: Path | None, dimension: int, seed: int) 
     found = int(known.found.sum())
     facts = {
         "vocabulary": len(words),
+        "vocabulary_sha256": words_hash(words),
         "vocabulary_in_glove": found,
         "coverage": coverage(found, len(words), source),
     }
@@ -136,3 +140,11 @@ def _left_empty(texts: NumberedTexts, kept: np.ndarray[Any, np.dtype[np.int64]],
     without_known = sums[texts.starts[1:]] == sums[texts.starts[:-1]]
     empty = texts.lengths == 0
     return {"empty_texts": int(empty.sum()), "texts_without_known_word": int((without_known & ~empty).sum())}
+
+
+def _about_empty(left_empty: Mapping[str, int], texts: int) -> list[str]:
+    """A sentence on texts that became one unknown word, where there are any."""
+    empty, unknown = left_empty.values()
+    if not empty and not unknown:
+        return []
+    return [f"Of {texts:,} texts {empty:,} have no word and {unknown:,} none that is known: each is one unknown word."]

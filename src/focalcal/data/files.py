@@ -1,6 +1,7 @@
 """The files of data sets: each looked for in the known folders, else downloaded, else asked for in one sentence."""
 
 import hashlib
+import lzma
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -8,8 +9,9 @@ from pathlib import Path
 
 from focalcal.data.folders import data_folders, download_folder, is_offline
 
-# What reading a zip or gz raises that is damaged, has a password, or was packed in an unknown way.
-BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
+# What reading a zip or gz raises that is damaged, has a password, or was packed in an unknown way; gzip and bzip2 call
+# damage an OSError.
+BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, OSError)
 
 
 class MissingDataError(ValueError):

@@ -119,8 +119,8 @@ def _read(path: Path, words: Sequence[str], dimension: int) -> WordVectors:
     try:
         with open_vectors(path, dimension) as stream:
             _find(stream, rows, dimension, path, found, lines)
-    except (*BROKEN_ARCHIVE, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path.name} is damaged or cannot be unpacked ({error}); fetch the file anew.") from None
+    except BROKEN_ARCHIVE as error:
+        raise ValueError(f"{path.name} is damaged or cannot be read ({error}); fetch the file anew.") from None
     if words and not found:
         raise ValueError(
             f"{path.name} has none of the {len(words):,} words that are looked for; give a file of word vectors in "
@@ -205,11 +205,11 @@ def _number(text: bytes) -> float:
 @contextmanager
 def open_vectors(path: Path, dimension: int) -> Iterator[IO[bytes]]:
     """The lines of a file of vectors, whether it is plain, in a gz or in a zip."""
-    if path.suffix == ".zip":
+    if path.suffix.lower() == ".zip":
         with zipfile.ZipFile(path) as archive, archive.open(_member(archive, path, dimension)) as stream:
             # zipfile's own lines are made in Python, these are not
             yield io.BufferedReader(cast(io.RawIOBase, stream), 2**20)
-    elif path.suffix == ".gz":
+    elif path.suffix.lower() == ".gz":
         with gzip.open(path) as unpacked:
             yield cast(IO[bytes], unpacked)
     else:

@@ -3,8 +3,10 @@
 import gzip
 import re
 import tarfile
+import warnings
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +16,15 @@ from torch import Tensor
 from focalcal.data.catalogue import NEWSGROUPS
 from focalcal.data.documents import Documents, TextOptions, text_data_set
 from focalcal.data.files import file_hash
-from focalcal.data.folders import cache_folder
+from focalcal.data.folders import cache_folder, is_offline
 from focalcal.data.samples import DataSet
 from focalcal.data.synthetic_texts import synthetic_texts
 from focalcal.data.text_tokens import number_texts
 from focalcal.data.vector_files import obtained_vectors
 
 _VALIDATION, _TEST = 900, 3_999
-_BLANK_LINE = re.compile(r"\r?\n\r?\n")
+_NUMBER = re.compile("[0-9]{1,18}")  # of a message
+_BLANK_LINE = re.compile(r"(?:\A|\r?\n)\r?\n")
 _GROUPS = (
     "alt.atheism",
     "comp.graphics",
@@ -118,7 +121,7 @@ def _messages(archive: Path) -> Iterator[tuple[str, int, str]]:
         with tarfile.open(fileobj=stream, mode="r|") as opened:
             for member in opened:
                 *_, group, number = ("", "", *member.name.split("/"))
-                is_message = member.isfile() and group in _GROUPS and number.isascii() and number.isdecimal()
+                is_message = member.isfile() and group in _GROUPS and _NUMBER.fullmatch(number)
                 content = opened.extractfile(member) if is_message else None
                 if content is not None:
                     yield group, int(number), content.read().decode("latin-1")
@@ -151,14 +154,21 @@ def _by_date(seed: int) -> tuple[Documents, tuple[str, ...], dict[str, Tensor]]:
     from sklearn.datasets import fetch_20newsgroups
 
     home = cache_folder() / "scikit-learn"
+    options: dict[str, Any] = {"remove": ("headers",), "shuffle": False, "data_home": str(home)}
     try:
-        train, test = (
-            fetch_20newsgroups(subset=subset, remove=("headers",), shuffle=False, data_home=str(home))
-            for subset in ("train", "test")
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of every attempt to reach the network; the last one is told below
+            train, test = (
+                fetch_20newsgroups(subset=subset, download_if_missing=not is_offline(), **options)
+                for subset in ("train", "test")
+            )
     except OSError as error:
+        for folder in (home / "20news_home", home):
+            with suppress(OSError):  # scikit-learn leaves its folders empty; one with something in it stays
+                folder.rmdir()
+        reason = "downloads are switched off by FOCALCAL_OFFLINE" if is_offline() else str(error)
         raise ValueError(
-            f"scikit-learn could not fetch 20 Newsgroups by date ({error}); "
+            f"scikit-learn could not fetch 20 Newsgroups by date ({reason}); "
             "connect to the network, or leave by_date out."
         ) from error
     texts, words = number_texts([*train.data, *test.data])

@@ -18,7 +18,7 @@ from focalcal.data.samples import Batch, DataSet
 from focalcal.data.splits import split_hash
 from focalcal.data.tree_reading import random_trees, read_trees
 from focalcal.data.trees import Trees, to_device, with_words
-from focalcal.data.vector_files import about_vectors, coverage, obtained_vectors
+from focalcal.data.vector_files import about_vectors, coverage, obtained_vectors, words_hash
 
 _FILES = {"train": "trees/train.txt", "val": "trees/dev.txt", "test": "trees/test.txt"}
 # The classes of the labels 0 (very negative) to 4 (very positive); −100 is not supervised.
@@ -159,6 +159,7 @@ def _real_splits(
         "notes": [],
         "glove": about_vectors(vectors),
         "vocabulary": len(embeddings),
+        "vocabulary_sha256": words_hash(rows),
         "training_words": len(learnt),
         "training_words_in_glove": int(found.sum()),
         "coverage": coverage(int(found.sum()), len(learnt), vectors),

@@ -4,10 +4,13 @@ import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
+
+_LONGEST_LABEL = 1000
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,33 @@ def read_text_table(path: Path, text_column: str, label_column: str) -> TextTabl
         raise ValueError(f"{path.name} cannot be read ({_reason(error)}); correct the file.") from None
     if not table.num_rows:
         raise ValueError(f"{path.name} has no row; give texts and their labels.")
-    texts, labels = (table.column(name).to_pylist() for name in (text_column, label_column))
+    texts, labels = (_values(table.column(name), name, path) for name in (text_column, label_column))
     for row, label in enumerate(labels, start=1):
         if label is None or not str(label).strip():
             raise ValueError(f"{path.name}, row {row} has no {label_column}; give one, or leave the row out.")
         if "\0" in str(label):
             raise ValueError(f"{path.name}, row {row} has a NUL character in its {label_column}; correct the file.")
+        if len(str(label)) > _LONGEST_LABEL:
+            raise ValueError(
+                f"{path.name}, row {row} has a {label_column} of {len(str(label)):,} characters; name the column of "
+                "labels with data.label_column."
+            )
     return TextTable([text or "" for text in texts], [str(label).strip() for label in labels])
+
+
+def _values(column: pa.ChunkedArray, name: str, path: Path) -> list[Any]:
+    try:
+        found: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:  # of a parquet file; a csv file has been looked at
+        for row, value in enumerate(column, start=1):
+            try:
+                value.as_py()
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{path.name}, row {row}: the {name} is not UTF-8 ({error.reason}); save the file as UTF-8."
+                ) from None
+        raise
+    return found
 
 
 def _reason(error: Exception) -> str:
@@ -103,7 +126,7 @@ def _values_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _check_columns(where: str, present: list[str], wanted: tuple[str, ...]) -> None:

@@ -66,6 +66,8 @@ def load_texts(
     for name, column in (("text_column", text_column), ("label_column", label_column)):
         if not isinstance(column, str):
             raise TypeError(f"{name} must be the name of a column, not {column!r}.")
+    if text_column == label_column:
+        raise ValueError(f"The column {text_column!r} cannot hold both texts and labels; name two columns.")
     paths = {"train": path, "val": val_path, "test": test_path}
     files = {split: Path(given).expanduser() for split, given in paths.items() if given is not None}
     tables = {split: read_text_table(file, text_column, label_column) for split, file in files.items()}

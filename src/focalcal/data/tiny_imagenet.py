@@ -47,7 +47,7 @@ def _read(root: Path | None) -> ImageContents:
             _check_members(path, archive)
             classes = _classes(path, archive)
             found = remembered_images("tiny_imagenet", digest, lambda: _decoded(path, archive, sorted(classes)))
-    except (*BROKEN_ARCHIVE, OSError) as error:
+    except BROKEN_ARCHIVE as error:
         raise ValueError(f"{path} is no whole zip file ({str(error).rstrip('.')}): download it again.") from error
     train = Images.of_rows(found["train_images"], found["train_labels"])
     test = Images.of_rows(found["test_images"], found["test_labels"]).after(train)

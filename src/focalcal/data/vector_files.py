@@ -1,5 +1,7 @@
 """Where the word vectors of the text data sets are found."""
 
+import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,11 @@ def obtained_vectors(given: Path | str | None, root: Path | None, dimension: int
 def about_vectors(path: Path | None) -> dict[str, Any] | None:
     """What a run records of the file: its name and size (hashing the published one would take seconds)."""
     return None if path is None else {"file": path.name, "bytes": path.stat().st_size}
+
+
+def words_hash(words: Iterable[str]) -> str:
+    """The SHA-256 of words in their order: which row of an embedding stands for which word."""
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
 
 def coverage(found: int, words: int, path: Path | None) -> str:

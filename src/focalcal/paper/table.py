@@ -49,6 +49,8 @@ class PaperTable:
 def paper_tables(rows: Sequence[Row]) -> list[PaperTable]:
     """A table for each metric that the rows have, of one data set and network."""
     places = {(row.dataset, row.model) for row in rows if row.metric == "error"}
+    if not places:
+        raise ValueError("The table holds no error of any loss; give the table.csv of a comparison.")
     if len(places) != 1:
         raise ValueError(f"The figures must be of one data set and one network, not of {len(places)}.")
     printed = published(*places.pop())

@@ -54,16 +54,28 @@ class Run:
         """The predictions for a split, of the ``selected`` epoch or of the ``last`` one."""
         return Predictions.load(predictions_path(self.path, split, selection))
 
+    def data(self) -> "DataSet":
+        """The data set that the run was trained with, loaded anew with the same settings.
+
+        Raises:
+            ValueError: it was data of your own, or a file is missing or wrong.
+        """
+        from focalcal.training.building import build_data  # it needs the packages that train
+
+        if self.recipe.data.name == "own":
+            raise ValueError("The run was made with data of your own, which it cannot load.")
+        return build_data(self.recipe)
+
     def network(self, *, model: "nn.Module | None" = None, data: "DataSet | None" = None) -> "nn.Module":
         """The trained network with the weights of the selected epoch, on the CPU and in evaluation mode.
 
         Args:
             model: the network of your own, where the run trained one; its weights are replaced.
-            data: the data set of the run, where it has been loaded already; it says how many classes and words there
-                are.
+            data: the data set of the run, where it has been loaded already (:meth:`data`); it says how many classes
+                and words there are.
 
         Raises:
-            ValueError: there is no checkpoint, or the weights do not fit.
+            ValueError: there is no checkpoint, or the weights or the words of the data do not fit.
         """
         from focalcal.training.trained import trained_network  # it needs the packages that train
 
@@ -88,8 +100,9 @@ def open_run(path: str | os.PathLike[str]) -> Run:
 def is_finished(folder: Path) -> bool:
     """Whether nothing is left to be done: what was measured is there, and what it was measured on."""
     try:
-        splits = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))["splits"]
-    except (OSError, ValueError, KeyError):
+        content = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
+        splits, _ = list(content["splits"]), int(content["epoch"])
+    except (OSError, ValueError, KeyError, TypeError):
         return False
     return all(predictions_path(folder, split).is_file() for split in splits)
 
@@ -112,19 +125,31 @@ def check_place(folder: Path, recipe: Recipe, resume: bool) -> None:
 
 def check_same_data(folder: Path, facts: Mapping[str, Any]) -> None:
     """Refuse to go on with other data than a run was begun with: what was learnt from may now be the test set."""
-    if not any(folder.glob("checkpoints/*.safetensors")):
-        return
+    before = recorded_data(folder)
+    if not any(folder.glob("checkpoints/*.safetensors")) or before is None:
+        return  # nothing has begun, or it is of another making; its weights still have to fit
+    changed = other_data(before, facts)
+    if changed:
+        raise ValueError(
+            f"The {changed} of the data have changed since the run in {folder} was begun: restore them, or choose "
+            "another folder."
+        )
+
+
+def recorded_data(folder: Path) -> Mapping[str, Any] | None:
+    """What a run has recorded of its data; None where it has not."""
     try:
-        before = json.loads((folder / "environment.json").read_text(encoding="utf-8"))["data"]
-    except (OSError, ValueError, KeyError):
-        return  # a run of another making; its weights still have to fit
-    now = json.loads(json.dumps(dict(facts)))
-    for key, what in (("files", "files"), ("split_sha256", "splits"), ("glove", "word vectors")):
-        if before.get(key) != now.get(key):
-            raise ValueError(
-                f"The {what} of the data have changed since the run in {folder} was begun: restore them, or choose "
-                "another folder."
-            )
+        found = json.loads((folder / "environment.json").read_text(encoding="utf-8"))["data"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, Mapping) else None
+
+
+def other_data(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """What of the data is not the same, in a word or two; None where nothing is."""
+    same = json.loads(json.dumps(dict(now)))
+    facts = (("files", "files"), ("split_sha256", "splits"), ("glove", "word vectors"))
+    return next((what for key, what in facts if before.get(key) != same.get(key)), None)
 
 
 def _differences(before: Recipe, now: Recipe) -> list[str]:

@@ -9,6 +9,7 @@ from torch import nn
 from focalcal.data import DataSet
 from focalcal.training.building import build_data, build_network
 from focalcal.training.checkpoints import CheckpointFolder, read_checkpoint
+from focalcal.training.run_directory import recorded_data
 from focalcal.training.states import restore_module
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ def trained_network(run: Run, model: nn.Module | None = None, data: DataSet | No
         if given is None and getattr(run.recipe, what).name == "own" and model is None:
             raise ValueError(f"The run was made with {what} of your own: pass it, as in network({what}=…).")
     if model is None:
-        model = build_network(run.recipe, build_data(run.recipe) if data is None else data)
+        data = build_data(run.recipe) if data is None else data
+        _check_words(run, data)
+        model = build_network(run.recipe, data)
     checkpoints = CheckpointFolder(run.path / "checkpoints")
     newest, _ = checkpoints.newest()
     if newest is None:
@@ -35,3 +38,14 @@ def trained_network(run: Run, model: nn.Module | None = None, data: DataSet | No
     plain = getattr(model, "_orig_mod", model)
     restore_module(plain, {name.removeprefix("_orig_mod."): weight for name, weight in weights.items()})
     return model.cpu().eval()
+
+
+def _check_words(run: Run, data: DataSet) -> None:
+    """Refuse texts whose words have other numbers than in training: the weights would fit, the answers be wrong."""
+    before = recorded_data(run.path) or {}
+    for fact, what in (("vocabulary_sha256", "other words"), ("tokens", "another number of tokens")):
+        if fact in before and before[fact] != data.facts.get(fact):
+            raise ValueError(
+                f"The data has {what} than the run in {run.path} was trained with: load it with the same settings from "
+                "the same files, as run.data() does."
+            )
