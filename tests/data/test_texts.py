@@ -128,7 +128,9 @@ def test_named_files_for_validation_and_test(tmp_path):
     assert data.evaluation["val"].ids.tolist() == [20, 21, 22]
     assert data.facts["empty_texts"] == 1
     assert data.facts["texts_without_known_word"] == 1
-    assert data.facts["notes"] == ["Of 24 texts 1 have no word and 1 none that is known: each is one unknown word."]
+    assert data.facts["coverage"].endswith(
+        " begin at random. Of 24 texts 1 have no word and 1 none that is known: each is one unknown word."
+    )
     words = data.evaluation["val"].batch(torch.arange(3), device=CPU, generator=None).inputs.words
     assert words[1:, -2:].tolist() == [[0, 1], [0, 1]]
     only_test = load_texts(path=train, test_path=test)

@@ -101,9 +101,9 @@ def text_data_set(
     left_empty = _left_empty(documents.texts, kept, len(documents.words))
     about = {
         **facts,
-        "notes": [*facts["notes"], *_about_empty(left_empty, len(documents.labels))],
         "glove": about_vectors(vectors),
         **about_words,
+        "coverage": " ".join([about_words["coverage"], *_about_empty(left_empty, len(documents.labels))]),
         **left_empty,
         "tokens": options.tokens,
         "sizes": {split: len(some) for split, some in samples.items()},

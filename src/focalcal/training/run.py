@@ -121,9 +121,8 @@ def _run(
     _check_splits(samples)
     if resume:
         check_same_data(folder, samples.facts)
-    for note in (*samples.facts.get("notes", ()), samples.facts.get("coverage")):
-        if note:
-            show.note(note)
+    if "coverage" in samples.facts:
+        show.note(samples.facts["coverage"])
     seed_everything(derived_seed(recipe.seed, "weights"))
     network = build_network(recipe, samples) if model is None else model
     trainer = Trainer(fabric, recipe, samples, network, criterion, folder, show)
