@@ -18,6 +18,7 @@ from focalcal.predictions.tensors import float_tensor
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from focalcal.predictions.formats.compact import Compact
     from focalcal.predictions.options import ReadOptions
 
 # About a megabyte of float32: a block and what is computed from it stay in the cache.
@@ -212,10 +213,16 @@ from_logits, otherwise divide each row by its sum or pass a larger tolerance.
         check_values(kind, tensor, None, dtype, Where())
         return replace(self, values=tensor.contiguous(), kind=kind)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, compact: Compact | None = None) -> None:
         """Write to ``.safetensors``, ``.npz``, ``.parquet`` or ``.csv``: all of it or, on an error, nothing.
 
         The same predictions give the same bytes: no date and no path is written.
+
+        Args:
+            path: the file.
+            compact: for ``.safetensors``, the type that the values are rounded to, ``"float16"`` or ``"float32"``, in
+                a file with small integer labels and without ids, for committing: a fourth of the size. Rows of logits
+                are moved so that the largest of each is 0, which changes no probability.
 
         Examples:
             >>> import tempfile, pathlib
@@ -228,7 +235,7 @@ from_logits, otherwise divide each row by its sum or pass a larger tolerance.
         """
         from focalcal.predictions.formats import save_predictions  # it needs this class: imported on use
 
-        save_predictions(self, path)
+        save_predictions(self, path, compact)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **options: Unpack[ReadOptions]) -> Predictions:

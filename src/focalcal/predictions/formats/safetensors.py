@@ -1,7 +1,8 @@
 """Predictions in safetensors: the canonical format.
 
 Tensors: ``logits`` or ``probs`` (N, K), ``labels`` (N,) or (N, K), ``weights`` (N,), and ids as ``ids`` (their UTF-8
-bytes, one after another) with ``ids_offsets`` (N + 1). Metadata: see metadata.py.
+bytes, one after another) with ``ids_offsets`` (N + 1). Metadata: see metadata.py. A compact file (compact.py) has
+narrower types and no ids, and is read like any other.
 
 The header is read and written here because the library orders metadata differently from run to run (the same
 predictions shall give the same bytes), and maps files into memory whole (a block shall cost a block).
@@ -20,6 +21,7 @@ import torch
 
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.formats.bytes_in_files import ArrayLayout, FileArray
+from focalcal.predictions.formats.compact import Compact, compact_arrays
 from focalcal.predictions.formats.metadata import from_text, json_text, to_text
 from focalcal.predictions.formats.sources import ArraySource, StoredArray, Take
 from focalcal.predictions.options import Choices
@@ -37,12 +39,14 @@ _TORCH_TYPES = {
     "F8_E4M3": ("u1", torch.float8_e4m3fn),
     "F8_E5M2": ("u1", torch.float8_e5m2),
 }
-_WRITTEN_TYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "uint8": "U8"}
+_WRITTEN_TYPES = {
+    "float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16", "uint8": "U8",
+}  # fmt: skip
 
 
-def write(preds: Predictions, file: BinaryIO) -> None:
-    """Write all of it: the header's length, the header, the arrays."""
-    arrays = _arrays(preds)
+def write(preds: Predictions, file: BinaryIO, compact: Compact | None = None) -> None:
+    """Write all of it, or its compact form: the header's length, the header, the arrays."""
+    preds, arrays = (preds, _arrays(preds)) if compact is None else compact_arrays(preds, compact)
     # Wide types first: every array then starts at a multiple of its item size.
     order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
     header: dict[str, Any] = {"__metadata__": to_text(preds)}
