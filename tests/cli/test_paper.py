@@ -9,7 +9,7 @@ def test_the_command_prints_ours_beside_the_papers(focalcal, refused, tmp_path):
         [
             Row(*head, "error", "", 13.0, 12.0, 15.0),
             Row(*head, "ece", "pre", 7.0, 6.0, 8.0),
-            Row(*head, "ece", "post", 2.0, None, None, 1.5),
+            Row(*head, "ece", "post", 2.0, temperature=1.5),
         ],
     )
     ran = focalcal("paper", "table", file, "--metrics", "ece")

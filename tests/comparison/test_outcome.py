@@ -4,6 +4,7 @@ import shutil
 import pytest
 
 from focalcal.comparison import Plan, outcome, write_outcome
+from focalcal.comparison.finished import finished_run
 from focalcal.comparison.outcome import _caption
 from focalcal.comparison.rows import read_rows
 
@@ -51,7 +52,12 @@ def test_losses_may_have_different_numbers_of_seeds(trained: Plan, tmp_path):
     assert "over seeds (2 for cross-entropy) and 90% bootstrap intervals of the losses with one seed." in found.caption
     assert "± " in found.lines["cross-entropy"]["ece"].markdown()
     assert "[" in found.lines["fl-3"]["ece"].markdown()
-    assert "and" not in _caption(next(iter(trained.runs())), {"fl-3": 3, "brier": 2}, 0.9).partition("over seeds")[2]
+    assert (
+        "and"
+        not in _caption(finished_run(next(iter(trained.runs()))), {"fl-3": 3, "brier": 2}, 0.9).partition("over seeds")[
+            2
+        ]
+    )
 
 
 def test_runs_of_different_data_are_not_compared(trained: Plan, tmp_path):

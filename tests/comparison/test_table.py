@@ -13,7 +13,7 @@ def _rows(loss: str, *values: float) -> list[Row]:
         head = ("Digits", "MLP", loss, seed, "last")
         rows.append(Row(*head, "error", "", value, value - 1, value + 1))
         rows.append(Row(*head, "ece", "pre", 2 * value, value, 3 * value))
-        rows.append(Row(*head, "ece", "post", value / 2, 0.0, value, 2.0 + seed))
+        rows.append(Row(*head, "ece", "post", value / 2, 0.0, value, temperature=2.0 + seed))
     return rows
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from focalcal.calibrators.temperature import Objective
+from focalcal.comparison.finished import FinishedRun, finished_run
 from focalcal.comparison.plan import Plan, PlannedRun
 from focalcal.comparison.rows import Row, title, write_rows
 from focalcal.comparison.scoring import Scored, score
@@ -19,7 +20,7 @@ from focalcal.predictions.atomic import atomic_writer
 from focalcal.training.run_directory import other_data, recorded_data
 
 # The temperature of the table is the paper's: the one of a grid with the lowest validation ECE.
-_FILES: dict[Objective, str] = {"ece": "table.csv", "nll": "table_nll.csv"}
+FILES: dict[Objective, str] = {"ece": "table.csv", "nll": "table_nll.csv"}
 
 
 @dataclass(frozen=True)
@@ -66,15 +67,27 @@ def outcome(
         reasons = "; ".join(f"{run.loss}, seed {run.seed}: {reason}" for run, reason in failed)
         raise ValueError(f"No run of {plan.out} is finished{': ' + reasons.rstrip('.') if reasons else ''}.")
     _check_same_data(runs)
-    scored = {objective: list(_scored(runs, objective, bootstrap, level)) for objective in _FILES}
+    return measure([finished_run(run) for run in runs], plan.losses, failed, bootstrap=bootstrap, level=level)
+
+
+def measure(
+    runs: Sequence[FinishedRun],
+    order: Sequence[str],
+    failed: Sequence[tuple[PlannedRun, str]] = (),
+    *,
+    bootstrap: int = 1000,
+    level: float = 0.9,
+) -> Outcome:
+    """Measure finished runs of one recipe, and compare them; the losses are shown in the given order."""
+    scored = {objective: list(_scored(runs, objective, bootstrap, level)) for objective in FILES}
     rows = {objective: [row for one in found for row in one.rows] for objective, found in scored.items()}
-    shown = [one for one in scored["ece"] if one.selection == _shown_selection(runs[0])]
-    losses = tuple(loss for loss in plan.losses if any(one.method == loss for one in shown))
-    found = figures([row for one in shown for row in one.rows if row.metric != "ood_auroc"])
+    shown = [one for one in scored["ece"] if one.selection == runs[0].shown]
+    losses = tuple(loss for loss in order if any(one.method == loss for one in shown))
+    found = figures([row for one in shown for row in one.rows if not row.is_out_of_distribution])
     best = best_losses(found, losses)
     tied = ties(shown, best, samples=bootstrap or 1000, level=level) if len(losses) > 1 else {}
     return Outcome(
-        title=f"{title(runs[0].recipe.data.name)}, {title(runs[0].recipe.model.name)}",
+        title=f"{title(runs[0].data)}, {title(runs[0].model)}",
         losses=losses,
         lines={loss: cells(found, loss, best, tied) for loss in losses},
         caption=_caption(runs[0], Counter(one.method for one in shown), level if bootstrap else None),
@@ -84,11 +97,10 @@ def outcome(
     )
 
 
-def _scored(runs: Sequence[PlannedRun], objective: Objective, bootstrap: int, level: float) -> Iterator[Scored]:
+def _scored(runs: Sequence[FinishedRun], objective: Objective, bootstrap: int, level: float) -> Iterator[Scored]:
     for run in runs:
-        if run.recipe.select != "last":
-            yield score(run, "best", objective, bootstrap=bootstrap, level=level)
-        yield score(run, "last", objective, bootstrap=bootstrap, level=level)
+        for selection in run.selections:
+            yield score(run, selection, objective, bootstrap=bootstrap, level=level)
 
 
 def _check_same_data(runs: Sequence[PlannedRun]) -> None:
@@ -104,10 +116,6 @@ def _check_same_data(runs: Sequence[PlannedRun]) -> None:
             )
 
 
-def _shown_selection(run: PlannedRun) -> str:
-    return "last" if run.recipe.select == "last" else "best"
-
-
 def _words(
     found: Figures, losses: Sequence[str], best: Mapping[tuple[str, str], str], tied: Ties, shown: Sequence[Scored]
 ) -> list[str]:
@@ -118,10 +126,8 @@ def _words(
     return verdict(found, losses, best, tied, means)
 
 
-def _caption(run: PlannedRun, seeds: Mapping[str, int], level: float | None) -> str:
-    epoch = (
-        "the last epoch" if run.recipe.select == "last" else f"the epoch with the best validation {run.recipe.select}"
-    )
+def _caption(run: FinishedRun, seeds: Mapping[str, int], level: float | None) -> str:
+    epoch = "the last epoch" if run.select == "last" else f"the epoch with the best validation {run.select}"
     counts = [f"{count} for {loss}" for loss, count in seeds.items() if count > 1]
     parts = []
     if counts and len(set(seeds.values())) == 1:
@@ -139,7 +145,7 @@ def _caption(run: PlannedRun, seeds: Mapping[str, int], level: float | None) -> 
 
 def write_outcome(found: Outcome, folder: Path) -> None:
     """Write csv, json and Markdown into the folder of a comparison."""
-    for objective, name in _FILES.items():
+    for objective, name in FILES.items():
         write_rows(folder / name, found.rows[objective])
     for name, text in (("table.md", found.markdown()), ("table.json", json.dumps(found.to_dict(), indent=2))):
         with atomic_writer(folder / name) as file:

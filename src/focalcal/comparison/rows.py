@@ -20,7 +20,11 @@ _TITLES = {
     "newsgroups": "20 Newsgroups",
     "sst": "SST Binary",
     "svhn": "SVHN",
-    "cifar10_c": "CIFAR-10-C",
+    "cifar10_c": "CIFAR-10-C",  # severity 5, the paper's
+    "cifar10_c_1": "CIFAR-10-C severity 1",
+    "cifar10_c_2": "CIFAR-10-C severity 2",
+    "cifar10_c_3": "CIFAR-10-C severity 3",
+    "cifar10_c_4": "CIFAR-10-C severity 4",
     "mlp": "MLP",
     "cnn": "CNN",
     "resnet8": "ResNet-8",
@@ -50,6 +54,7 @@ class Row:
         metric: its name.
         temperature_scaling: ``pre``, ``post``, or empty for what scaling cannot change.
         value, low, high: in percent (NLL times 100, as the paper prints it); the interval is empty if there is none.
+        interval_method: how the interval was made; empty if there is none.
         temperature: T, for ``post``.
     """
 
@@ -63,7 +68,13 @@ class Row:
     value: float
     low: float | None = None
     high: float | None = None
+    interval_method: str = ""
     temperature: float | None = None
+
+    @property
+    def is_out_of_distribution(self) -> bool:
+        """Whether the figure is of other data than the run was trained for: ``CIFAR-10/SVHN``."""
+        return "/" in self.dataset
 
 
 COLUMNS = tuple(field.name for field in fields(Row))
@@ -91,7 +102,7 @@ def read_rows(path: Path) -> list[Row]:
     try:
         with open(path, encoding="utf-8", newline="") as file:
             table = csv.DictReader(file)
-            missing = [name for name in COLUMNS if name not in (table.fieldnames or ())]
+            missing = [name for name in COLUMNS if name not in (*(table.fieldnames or ()), "interval_method")]
             if missing:
                 raise ValueError(f"{path} is no table of a comparison: it has no column {missing[0]}.")
             return [_read(path, number, row) for number, row in enumerate(table, 2)]
@@ -117,5 +128,7 @@ def _read(path: Path, number: int, row: dict[str, str]) -> Row:
         value=value,
         low=low,
         high=high,
+        # Tables had no such column while there was one method.
+        interval_method=row.get("interval_method", "" if low is None else "basic") or "",
         temperature=temperature,
     )

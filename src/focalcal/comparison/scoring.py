@@ -1,17 +1,16 @@
 """From a finished run to its figures: before and after temperature scaling, for the best and for the last epoch."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from focalcal.calibrators import TemperatureScaling
 from focalcal.calibrators.temperature import Objective
-from focalcal.comparison.plan import PlannedRun
+from focalcal.comparison.finished import FinishedRun
 from focalcal.comparison.rows import Row, Selection, title
 from focalcal.metrics import Evaluation, evaluate, ood_auroc
 from focalcal.predictions import Predictions
 from focalcal.predictions.masking import answer_classes
-from focalcal.training import open_run
 from focalcal.training.outcome import fitted_temperature
 
 # Metrics by the names of the published table; what temperature scaling cannot change comes first.
@@ -25,6 +24,10 @@ _SCALED = {
     "confident_share": "s99_share",
     "confident_accuracy": "s99_accuracy",
 }
+# What is measured of data that is out of distribution and yet has labels of the same classes.
+_SHIFTED = ("error", "ece")
+# Low, high and method; nothing where there is none.
+Interval = tuple[float | None, float | None, str]
 
 
 @dataclass(frozen=True)
@@ -45,70 +48,80 @@ class Scored:
     rows: tuple[Row, ...]
 
 
-def score(run: PlannedRun, selection: Selection, objective: Objective, *, bootstrap: int, level: float) -> Scored:
+def score(run: FinishedRun, selection: Selection, objective: Objective, *, bootstrap: int, level: float) -> Scored:
     """Measure one epoch of a run; the temperature is fitted on its validation predictions."""
-    opened = open_run(run.path)
-    which = "last" if selection == "last" else "selected"
-    val, test = (opened.predictions(split, which) for split in ("val", "test"))
+    val, test = (run.predictions(split, selection) for split in ("val", "test"))
     scaler = fitted_temperature(objective, val)
     scaled = scaler.transform(test)
-    epoch = run.recipe.epochs - 1 if selection == "last" else int(opened.evaluation["epoch"])
-    others = {split: opened.predictions(split, which) for split in getattr(run.recipe.data, "ood", ())}
-    rows = [_row(run, selection, "epoch", "", epoch + 1.0)]
-    before, after = (_evaluated(preds, bootstrap, level) for preds in (test, scaled))
-    rows += _metric_rows(run, selection, before, "pre", None)
-    rows += _metric_rows(run, selection, after, "post", scaler.temperature_)
-    rows += _ood_rows(run, selection, (test, scaled), others, scaler)
+    measure = _Measure(run, selection, bootstrap, level)
+    rows = [measure.row("epoch", "", float(run.epochs[selection]))]
+    rows += measure.metrics((test, scaled), (*_FIXED, *_SCALED), scaler)
+    for split in run.splits(selection)[2:]:
+        rows += measure.out_of_distribution((test, scaled), split, scaler)
     return Scored(run.loss, run.seed, selection, (test, scaled), scaler.temperature_, tuple(rows))
 
 
-def _evaluated(preds: Predictions, bootstrap: int, level: float) -> Evaluation:
-    names = [name for name in (*_FIXED, *_SCALED) if name != "top_5_accuracy" or len(answer_classes(preds)) > 5]
-    return evaluate(preds, names, bootstrap=bootstrap, level=level)
+@dataclass(frozen=True)
+class _Measure:
+    """From predictions to rows."""
+
+    run: FinishedRun
+    selection: Selection
+    bootstrap: int
+    level: float
+
+    def metrics(
+        self, pair: tuple[Predictions, Predictions], names: Sequence[str], scaler: TemperatureScaling, dataset: str = ""
+    ) -> Iterator[Row]:
+        """Metrics before and after scaling; what scaling cannot change once."""
+        possible = [name for name in names if name != "top_5_accuracy" or len(answer_classes(pair[0])) > 5]
+        yield from self._metrics(pair[0], possible, "pre", None, dataset)
+        changed = [name for name in possible if name in _SCALED]
+        yield from self._metrics(pair[1], changed, "post", scaler.temperature_, dataset)
+
+    def _metrics(
+        self, preds: Predictions, names: Sequence[str], scaling: str, temperature: float | None, dataset: str
+    ) -> Iterator[Row]:
+        result = evaluate(preds, names, bootstrap=self.bootstrap, level=self.level)
+        for name, value in result.values.items():
+            if math.isfinite(value):
+                metric, shown = (_FIXED[name], "") if name in _FIXED else (_SCALED[name], scaling)
+                yield self.row(metric, shown, 100 * value, _interval(result, name), temperature, dataset)
+
+    def out_of_distribution(
+        self, test: tuple[Predictions, Predictions], split: str, scaler: TemperatureScaling
+    ) -> Iterator[Row]:
+        """AUROC of the entropy; error and ECE where the labels are of the classes that the run was trained for."""
+        dataset = f"{title(self.run.data)}/{title(split)}"
+        outside = self.run.predictions(split, self.selection)
+        pair = (outside, scaler.transform(outside))
+        for scaling, temperature, inside, other in zip(
+            ("pre", "post"), (None, scaler.temperature_), test, pair, strict=True
+        ):
+            auroc = 100 * ood_auroc(inside, other, score="entropy")
+            yield self.row("ood_auroc", scaling, auroc, temperature=temperature, dataset=dataset)
+        if split.startswith(f"{self.run.data}_"):  # the same images, with noise
+            yield from self.metrics(pair, _SHIFTED, scaler, dataset)
+
+    def row(
+        self,
+        metric: str,
+        scaling: str,
+        value: float,
+        interval: Interval = (None, None, ""),
+        temperature: float | None = None,
+        dataset: str = "",
+    ) -> Row:
+        """One figure of this epoch."""
+        run = self.run
+        names = (dataset or title(run.data), title(run.model), run.loss)
+        low, high, method = interval
+        return Row(*names, run.seed, self.selection, metric, scaling, value, low, high, method, temperature)
 
 
-def _metric_rows(
-    run: PlannedRun, selection: Selection, result: Evaluation, scaling: str, temperature: float | None
-) -> Iterator[Row]:
-    for name, value in result.values.items():
-        if name in _FIXED and scaling == "post":
-            continue
-        low, high = result.intervals.get(name, (None, None))
-        if math.isfinite(value):
-            shown = "" if name in _FIXED else scaling
-            metric = {**_FIXED, **_SCALED}[name]
-            yield _row(run, selection, metric, shown, 100 * value, _percent(low), _percent(high), temperature)
-
-
-def _percent(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else 100 * value
-
-
-def _row(
-    run: PlannedRun,
-    selection: Selection,
-    metric: str,
-    scaling: str,
-    value: float,
-    low: float | None = None,
-    high: float | None = None,
-    temperature: float | None = None,
-    dataset: str = "",
-) -> Row:
-    names = (dataset or title(run.recipe.data.name), title(run.recipe.model.name), run.loss)
-    return Row(*names, run.seed, selection, metric, scaling, value, low, high, temperature)
-
-
-def _ood_rows(
-    run: PlannedRun,
-    selection: Selection,
-    test: tuple[Predictions, Predictions],
-    others: dict[str, Predictions],
-    scaler: TemperatureScaling,
-) -> Iterator[Row]:
-    for name, preds in others.items():
-        dataset = f"{title(run.recipe.data.name)}/{title(name)}"
-        pairs = (("pre", test[0], preds, None), ("post", test[1], scaler.transform(preds), scaler.temperature_))
-        for scaling, inside, outside, temperature in pairs:
-            auroc = 100 * ood_auroc(inside, outside, score="entropy")
-            yield _row(run, selection, "ood_auroc", scaling, auroc, temperature=temperature, dataset=dataset)
+def _interval(result: Evaluation, name: str) -> Interval:
+    """In percent, with its method."""
+    low, high = result.intervals.get(name, (math.nan, math.nan))
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return None, None, ""
+    return 100 * low, 100 * high, result.method or ""

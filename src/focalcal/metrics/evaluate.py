@@ -125,4 +125,4 @@ def _with_intervals(
     found = bootstrap_intervals(
         preds, names, request.resamples, request.level, request.seed, bins=request.bins, statistics=stats
     )
-    return replace(evaluation, intervals=found.intervals, level=request.level)
+    return replace(evaluation, intervals=found.intervals, level=request.level, method=found.method)

@@ -48,6 +48,7 @@ class Evaluation:
         level: how often such an interval covers what it estimates; None without intervals.
         bounds: how far from the exact value a metric may be, where it is not computed exactly.
         notes: sentences about what was left out or approximated, and why.
+        method: how the intervals were made; None without intervals.
 
     Examples:
         >>> evaluation = Evaluation({"ece": 0.031, "mce": float("nan")}, n=100, num_classes=2, bins=15)
@@ -67,6 +68,7 @@ class Evaluation:
     level: float | None = None
     bounds: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    method: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in lists, dicts and numbers that JSON has: NaN and infinite numbers become None."""
@@ -75,6 +77,7 @@ class Evaluation:
             "num_classes": self.num_classes,
             "bins": self.bins,
             "level": self.level,
+            "method": self.method,
             "values": {name: _finite(value) for name, value in self.values.items()},
             "intervals": {name: [_finite(low), _finite(high)] for name, (low, high) in self.intervals.items()},
             "bounds": {name: _finite(bound) for name, bound in self.bounds.items()},

@@ -7,6 +7,7 @@ from focalcal.metrics.accumulator import Accumulator
 from focalcal.metrics.confidence_sketch import KEPT_SAMPLES
 from focalcal.metrics.evaluation import Evaluation
 from focalcal.metrics.evaluation_request import PARTS_OF_LOSSES, EvaluationRequest
+from focalcal.metrics.interval_methods import Method
 from focalcal.metrics.intervals import Replicates
 from focalcal.metrics.resampling import Resampler
 from focalcal.metrics.resampling.counts import all_once, bootstrap_counts, with_weight
@@ -19,6 +20,7 @@ from focalcal.predictions.masking import answer_classes
 # Memory matters here more than speed: what is read at a time, and how large a block of resamples may be.
 _VALUES_READ, _ROWS_READ = 2**19, 2**15
 _BYTES_OF_COUNTS = 2**23
+_METHOD: Method = "basic"
 
 _LEFT_OUT = (
     "The file was read in blocks: the calibration and refinement parts of NLL and Brier, which need several passes, "
@@ -45,7 +47,7 @@ def evaluate_file(file: PredictionsFile, request: EvaluationRequest) -> Evaluati
     chosen = request.chosen(replace(evaluation, notes=notes))
     if resampled is None:
         return chosen
-    return replace(chosen, intervals=resampled.intervals(chosen), level=request.level)
+    return replace(chosen, intervals=resampled.intervals(chosen), level=request.level, method=_METHOD)
 
 
 def _check_given(request: EvaluationRequest, given: Sequence[str]) -> None:
@@ -80,7 +82,7 @@ class _Resampled:
         possible = STREAMED_METRICS if in_groups else (*STREAMED_METRICS, "debiased_ece")
         values = {name: value for name, value in evaluation.values.items() if name in possible}
         found = self._of_groups(values) if in_groups else self._of_samples(list(values))
-        return {name: found.interval(name, "basic", self._request.level) for name in values}
+        return {name: found.interval(name, _METHOD, self._request.level) for name in values}
 
     def _of_groups(self, values: dict[str, float]) -> Replicates:
         assert self._streamed is not None

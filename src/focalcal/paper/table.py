@@ -48,6 +48,7 @@ class PaperTable:
 
 def paper_tables(rows: Sequence[Row]) -> list[PaperTable]:
     """A table for each metric that the rows have, of one data set and network."""
+    rows = [row for row in rows if not row.is_out_of_distribution]
     places = {(row.dataset, row.model) for row in rows if row.metric == "error"}
     if not places:
         raise ValueError("The table holds no error of any loss; give the table.csv of a comparison.")
