@@ -86,12 +86,13 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
     table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     table.writeheader()
     for row in rows:
-        table.writerow({name: _written(value) for name, value in asdict(row).items()})
+        table.writerow({name: written(value) for name, value in asdict(row).items()})
     with atomic_writer(path) as file:
         file.write(text.getvalue().encode())
 
 
-def _written(value: object) -> object:
+def written(value: object) -> object:
+    """A value as the csv file has it: numbers with six digits, nothing for None."""
     if isinstance(value, float):
         return f"{value:.6g}"
     return "" if value is None else value

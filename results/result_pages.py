@@ -1,0 +1,77 @@
+"""The texts of a result: how it was made, what is kept of it, and the paper's figures beside ours."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from focalcal.comparison.finished import read_index
+from focalcal.comparison.rows import read_rows
+from focalcal.paper import paper_tables
+from focalcal.paper.table import LEGEND
+
+_TABLES = (
+    "`table.csv`: every figure, T by validation ECE (the paper's grid); `table_nll.csv`: T by validation NLL; "
+    "`histories/`: every epoch of every run."
+)
+_RECORDED = (
+    "`recorded/`: histograms of gradient norms (`gradient-norms.jsonl`), and for each snapshot of the training set the "
+    "number of samples, their summed confidence and the number of right answers in 25 bins of equal width "
+    "(`snapshots.json`)."
+)
+
+
+def how_it_was_made(folder: Path, runs: Sequence[Path], command: str, without_ood: Sequence[str]) -> str:
+    """Command, machine, versions, dates, and what the files of a result are.
+
+    Args:
+        folder: of the result, with everything in it but the README.
+        runs: the run directories.
+        command: that made them.
+        without_ood: losses whose out-of-distribution predictions are not kept.
+    """
+    environments = [json.loads((run / "environment.json").read_text(encoding="utf-8")) for run in runs]
+    first = environments[0]
+    days = sorted({environment["started"][:10] for environment in environments})
+    versions = ", ".join(f"{name} {version}" for name, version in first["packages"].items())
+    seconds = sum(_seconds(run) for run in runs)
+    facts = [
+        f"Made by `{command}`.",
+        f"{len(runs)} runs, begun {' to '.join(dict.fromkeys((days[0], days[-1])))}; {first['threads']} thread each on "
+        f"a machine with {first['cores']} cores and no GPU, which had other work to do; {seconds / 3600:.1f} hours of "
+        f"training in all. Python {first['python']}; {versions}.",
+        _TABLES,
+        _about_predictions(folder, without_ood),
+        *[_RECORDED] * (folder / "recorded").is_dir(),
+    ]
+    return "\n\n".join(facts) + "\n"
+
+
+def _about_predictions(folder: Path, without_ood: Sequence[str]) -> str:
+    text = [
+        "`predictions/`: logits and labels of every run, from which `python results/collect.py --again "
+        f"{folder.name}` makes the tables again. Each row of logits is moved so that its largest is 0, and is in "
+        "float16 wherever that changes no figure of the tables as printed (two decimals, T too), in float32 elsewhere."
+    ]
+    short = [run.name for run in read_index(folder / "predictions") if "last" not in run.selections]
+    if short:
+        text.append(f"The last epoch is left out for its size in {', '.join(short)}; its rows stay as first measured.")
+    datasets = {row.dataset for row in read_rows(folder / "table.csv")}
+    if any("CIFAR-10-C severity" in dataset for dataset in datasets):
+        text.append(
+            "Of CIFAR-10-C only severity 5 is kept: the rows of the other severities were measured on all of its "
+            "images when the runs were collected, and stay so."
+        )
+    if without_ood:
+        text.append(f"No out-of-distribution set is kept for {', '.join(without_ood)}; those rows stay, too.")
+    return " ".join(text)
+
+
+def beside_the_paper(folder: Path) -> str:
+    """Our figures beside the published ones, in Markdown."""
+    head = f"Made by `focalcal paper table results/{folder.name}/table.csv --markdown`. {LEGEND}\n"
+    return "\n".join([head, *(one.markdown() for one in paper_tables(read_rows(folder / "table.csv")))])
+
+
+def _seconds(run: Path) -> float:
+    lines = (run / "history.jsonl").read_text(encoding="utf-8").splitlines()
+    return sum(json.loads(line)["seconds"] for line in lines)
