@@ -25,6 +25,8 @@ EXPECTED = {
     "digits/mlp",
     "fashion_mnist/cnn",
     "cifar10/resnet8",
+    "cifar10/resnet20",
+    "cifar10/resnet20_crop",
     "newsgroups/gp_cnn",
     "newsgroups/gp_cnn_authors",
     "sst/tree_lstm",

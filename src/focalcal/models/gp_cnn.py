@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from focalcal.models.network import full_precision
+
 _WINDOW = 5  # of every convolution and pooling
 _PADDING = 0  # the row of the embedding that stands for padding
 
@@ -85,8 +87,7 @@ class GlobalPoolingCNN(nn.Module):
 
     def forward(self, texts: Tensor | TextInputs) -> Tensor:
         """(N, K) logits of (N, L) int64 texts, rows of the embedding."""
-        logits: Tensor = self.classifier(self.features(texts))
-        return logits
+        return full_precision(self.classifier, self.features(texts))
 
     def features(self, texts: Tensor | TextInputs) -> Tensor:
         """(N, channels) what the last layer is given."""

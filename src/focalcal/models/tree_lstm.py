@@ -5,6 +5,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from focalcal.models.network import full_precision
 from focalcal.models.tree_levels import JoinLevels
 
 
@@ -78,8 +79,7 @@ class TreeLSTM(nn.Module):
 
     def forward(self, inputs: TreeInputs) -> Tensor:
         """(M, K) logits of the M output nodes."""
-        logits: Tensor = self.classifier(self.features(inputs))
-        return logits
+        return full_precision(self.classifier, self.features(inputs))
 
     def features(self, inputs: TreeInputs) -> Tensor:
         """(M, hidden) what the last layer is given: the states of the output nodes, with dropout in training."""

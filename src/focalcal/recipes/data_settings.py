@@ -6,6 +6,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from focalcal.recipes.settings import Count, Seed, Settings, Whole, listed, named, without_repeats
 
+# cifar10_c is severity 5, the paper's; the others have their number behind them.
+OodName = Literal["svhn", "cifar10_c", "cifar10_c_1", "cifar10_c_2", "cifar10_c_3", "cifar10_c_4"]
+
 
 class ImageData(Settings):
     """A data set of images that has a name."""
@@ -13,10 +16,8 @@ class ImageData(Settings):
     name: Literal["digits", "fashion_mnist", "cifar10", "cifar100", "tiny_imagenet"]
     split_seed: Seed = 0
     train_size: Count = None
-    augment: bool = True
-    ood: Annotated[
-        tuple[Literal["svhn", "cifar10_c"], ...], BeforeValidator(listed), AfterValidator(without_repeats)
-    ] = ()
+    augment: bool | Literal["flip"] = True
+    ood: Annotated[tuple[OodName, ...], BeforeValidator(listed), AfterValidator(without_repeats)] = ()
     synthetic: Count = None
 
     @model_validator(mode="after")

@@ -126,6 +126,11 @@ class Recipe(Settings):
             yield f"schedule.factors belongs to schedule.name=steps, not to {self.schedule.name}"
         if self.schedule.warmup_epochs > self.epochs:
             yield f"schedule.warmup_epochs must be at most the run's {self.epochs} epochs"
+        longest = self.record.full_length or self.epochs
+        for field in ("gradient_norms_at", "snapshots_at"):
+            late = [epoch for epoch in getattr(self.record, field) if epoch > longest]
+            if late:
+                yield f"record.{field}: epoch {late[0]} lies beyond the {longest} epochs that the list is given for"
         for group, optimizer in (("optimizer", self.optimizer), ("embedding_optimizer", self.embedding_optimizer)):
             if optimizer is not None and optimizer.nesterov and not optimizer.momentum:
                 yield f"{group}.nesterov needs a momentum above 0"
