@@ -4,7 +4,7 @@ import os
 from importlib import import_module
 from types import ModuleType
 
-from focalcal.predictions.atomic import atomic_writer
+from focalcal.base.files import atomic_writer
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.failures import Path
 
