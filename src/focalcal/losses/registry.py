@@ -1,6 +1,7 @@
 """The paper's losses by the paper's names."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -28,8 +29,8 @@ def _schedule(last: float, total_epochs: int | None) -> EpochGamma:
 _BUILDERS: dict[str, Callable[..., nn.Module]] = {
     "cross-entropy": nn.CrossEntropyLoss,
     "brier": BrierLoss,
-    "mmce": lambda **options: MMCELoss(2.0, weighted=True, normalization="published", **options),
-    "mmce-formula": lambda **options: MMCELoss(2.0, weighted=True, normalization="formula", **options),
+    "mmce": partial(MMCELoss, normalization="published"),
+    "mmce-formula": partial(MMCELoss, normalization="formula"),
     "flsc-531": lambda epochs=None, **options: FocalLoss(_schedule(1.0, epochs), **options),
     "flsc-532": lambda epochs=None, **options: FocalLoss(_schedule(2.0, epochs), **options),
     "flsd-53": lambda **options: FocalLoss(SampleGamma.flsd53(), **options),
@@ -47,7 +48,7 @@ def build_loss(name: str, *, epochs: int | None = None, **options: Any) -> nn.Mo
     Args:
         name: the loss.
         epochs: length of the run, for γ schedules (flsc-…): their phases are scaled to it from the paper's 350.
-        options: of the loss itself: ``weight``, ``ignore_index``, ``reduction``, …
+        options: of the loss itself: ``weight``, ``ignore_index``, ``reduction``, … and ``penalty``, the λ of MMCE.
 
     Returns:
         A module that is called with logits and targets, as ``torch.nn.CrossEntropyLoss`` is.

@@ -38,7 +38,16 @@ class NewsgroupsData(Settings):
     dimension: Whole = 100
     trim: bool = True
     by_date: bool = False
+    split: Literal["random", "authors"] = "random"
+    vocabulary: Literal["training", "all"] = "training"
+    missing_vectors: Literal["random", "zeros"] = "random"
     synthetic: Count = None
+
+    @model_validator(mode="after")
+    def _one_split(self) -> Self:
+        if self.by_date and self.split != "random":
+            raise ValueError("data.by_date and data.split=authors are two different splits; leave one of them out")
+        return self
 
 
 class SstData(Settings):

@@ -5,7 +5,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveFloat, model_validator
 
 # Strict: YAML's "yes" is no number of epochs, and neither is 2.0.
-Whole = Annotated[int, Field(gt=0, strict=True)]
+Whole = Annotated[int, Field(gt=0, lt=2**31, strict=True)]
+# Longer than any run; beyond it a number is a slip of the pen.
+Epochs = Annotated[int, Field(gt=0, le=1_000_000, strict=True)]
 # A number of samples or epochs that may be left open.
 Count = Whole | None
 Share = Annotated[float, Field(ge=0, lt=1)]

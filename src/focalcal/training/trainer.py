@@ -119,6 +119,7 @@ class Trainer:
             epoch=epoch,
             parts=self.fabric.world_size * recipe.accumulate,
             by_length=recipe.group_by_length,
+            drop_last=recipe.drop_last,
         )
 
     def _train_epoch(self, interruption: Interruption) -> None:
