@@ -127,6 +127,15 @@ def test_the_authors_protocol(name):
     assert brier.optimizer.weight_decay == 5e-4
 
 
+@pytest.mark.parametrize("name", [name for name in PAPER if name.startswith("cifar")])
+def test_briers_epochs_in_the_authors_scripts(name):
+    longer = {"cifar10/wide_resnet_26_10": 550, "cifar100/resnet110": 430}
+    brier = load_recipe(name, ["protocol=authors", "loss=brier"])
+    assert (brier.epochs, brier.schedule.factors) == (longer.get(name, 350), {150: 0.1, 250: 0.01})
+    assert load_recipe(name, ["protocol=authors", "loss=fl-3"]).epochs == 350
+    assert load_recipe(name, ["loss=brier"]).epochs == 350
+
+
 @pytest.mark.parametrize(("loss", "last"), [("flsc-531", 1.0), ("flsc-532", 2.0)])
 def test_the_authors_gamma_schedule_on_tiny_imagenet(loss, last):
     authors = load_recipe("tiny_imagenet/resnet50", ["protocol=authors", f"loss={loss}"])
@@ -164,6 +173,7 @@ def test_the_authors_tree_lstm():
     assert build_criterion(load_recipe(name, {"loss": "flsd-53"})).gamma == SampleGamma((0.19,), (5.0, 3.0))
     assert build_criterion(load_recipe(name, {"loss": "flsd-532"})).gamma == SampleGamma((0.19, 0.5), (5.0, 3.0, 2.0))
     assert build_criterion(load_recipe("sst/tree_lstm", {"loss": "flsd-53"})).gamma == SampleGamma.flsd53()
+    assert (load_recipe(name).drop_last, load_recipe("sst/tree_lstm").drop_last) == (True, False)
     assert build_criterion(load_recipe(name, {"loss": "mmce"})).penalty == 1.0
     assert build_criterion(load_recipe("sst/tree_lstm", {"loss": "mmce"})).penalty == 2.0
 

@@ -9,6 +9,7 @@ from torch import nn
 from focalcal.gamma import EpochGamma, SampleGamma
 from focalcal.loss_names import LOSS_NAMES, numbered_loss, problem_of_loss
 from focalcal.losses.brier import BrierLoss
+from focalcal.losses.cross_entropy import CrossEntropyLoss
 from focalcal.losses.focal import FocalLoss
 from focalcal.losses.mmce import MMCELoss
 from focalcal.losses.smoothing import LabelSmoothingLoss
@@ -27,7 +28,7 @@ def _schedule(last: float, total_epochs: int | None) -> EpochGamma:
 
 # Those whose names hold a number are built by it.
 _BUILDERS: dict[str, Callable[..., nn.Module]] = {
-    "cross-entropy": nn.CrossEntropyLoss,
+    "cross-entropy": CrossEntropyLoss,
     "brier": BrierLoss,
     "mmce": partial(MMCELoss, normalization="published"),
     "mmce-formula": partial(MMCELoss, normalization="formula"),
