@@ -3,6 +3,9 @@
 import io
 import os
 import tarfile
+from collections import Counter
+from itertools import chain
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,10 +14,13 @@ import sklearn.datasets
 import torch
 
 from focalcal.data import newsgroups
-from focalcal.data.newsgroups import load_newsgroups, read_newsgroups
+from focalcal.data.newsgroups import authors_splits, load_newsgroups, read_newsgroups
 from focalcal.data.registry import load_data
-from focalcal.data.text_tokens import NumberedTexts
+from focalcal.data.splits import split_hash
+from focalcal.data.text_tokens import NumberedTexts, split_words
 from focalcal.data.token_samples import TokenSamples
+from focalcal.recipes import load_recipe
+from focalcal.training.building import build_data
 
 CPU = torch.device("cpu")
 
@@ -104,6 +110,59 @@ def test_the_seed_makes_the_split(small):
     first, again, other = (load_newsgroups(root=small, dimension=2, seed=seed).train.ids for seed in (0, 0, 1))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
+
+
+AUTHORS_SPLIT = {
+    "train": (15_098, "7a57091fdca86afdf836430c058ea7cdd9b14566ce60bd7b99e7a08dd3f06c1e"),
+    "val": (900, "fe61ecd5d077c2f428224fa781a5a48c089712a085d9c01d772e42c1bcb7f69b"),
+    "test": (3_999, "4a16c304527f6a7487c329a4c25084d4d96e08a3607f8505d4ff65ffed09dd33"),
+}
+
+
+def test_the_authors_split_is_pinned():
+    """Their code: np.random.seed(1), np.random.shuffle of all, the last 3,999 for test, the 900 before to validate."""
+    splits = authors_splits(19_997)
+    assert {name: (len(part), split_hash(part)) for name, part in splits.items()} == AUTHORS_SPLIT
+    theirs = np.random.RandomState(1).permutation(19_997)[-3_999:]
+    assert splits["test"].tolist() == sorted(theirs.tolist())
+    with pytest.raises(ValueError, match=r"^The authors split 19,997 messages, and there are 19,996; fetch the file"):
+        authors_splits(19_996)
+
+
+def test_messages_can_come_by_name(small):
+    documents, _ = read_newsgroups(small / "newsgroups" / "20_newsgroups.tar.gz", by_name=True)
+    last = [[documents.words[n] for n in documents.texts.select(np.array([i])).numbers][-1] for i in range(4, 10)]
+    assert last == ["0", "1", "0", "1", "0", "1"]  # 10, 5, 6, 7, 8, 9
+
+
+def test_the_vocabulary_may_be_that_of_all_messages(small):
+    data = load_newsgroups(root=small, dimension=2, vocabulary="all", missing_vectors="zeros")
+    assert data.train.vocabulary[:2] == ["apple", "pear"]
+    assert set(data.train.vocabulary) == {"apple", "pear", "0", "1", "café"}
+    embeddings = data.model_options["embeddings"]
+    assert embeddings[2:4].tolist() == [[1, 2], [3, 4]]
+    assert not embeddings[:2].any()
+    assert not embeddings[4:].any()
+    assert "2 of 5 words have a vector in tiny.2d.txt; the others are zeros." in data.facts["coverage"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"split": "author"}, "split must be random or authors and is 'author'"),
+        ({"vocabulary": "test"}, "vocabulary must be training or all and is 'test'"),
+        ({"missing_vectors": "ones"}, "missing_vectors must be random or zeros and is 'ones'"),
+        ({"split": "authors", "by_date": True}, "by_date and split=authors are two different splits"),
+    ],
+)
+def test_options_that_there_are_not(small, options, words):
+    with pytest.raises(ValueError, match=words):
+        load_newsgroups(root=small, dimension=2, **options)
+
+
+def test_the_authors_split_needs_the_whole_archive(small):
+    with pytest.raises(ValueError, match="The authors split 19,997 messages, and there are 10"):
+        load_newsgroups(root=small, dimension=2, split="authors")
 
 
 def test_padding_and_truncation_are_at_the_front():
@@ -196,3 +255,36 @@ def test_the_real_collection(tmp_path, monkeypatch):
     assert data.facts["vocabulary_in_glove"] > 15_000
     assert int(data.train.lengths.max()) == 1000
     assert int(data.train.lengths.min()) == 1
+
+
+def plain_messages(archive):
+    """Group, file name and text without its header, by group and name, as the authors' code reads extracted files."""
+    with tarfile.open(archive) as opened:
+        members = [member for member in opened if member.isfile()]
+        for member in sorted(members, key=lambda member: tuple(member.name.split("/")[-2:])):
+            text = opened.extractfile(member).read().decode("latin-1").replace("\r\n", "\n").replace("\r", "\n")
+            blank = text.find("\n\n")
+            yield member.name.split("/")[-2], text[blank:] if blank > 0 else text
+
+
+def test_the_real_collection_as_the_authors_take_it(tmp_path, monkeypatch):
+    """Against the slow way: files by name, words counted over all texts, numbers from 1 below 20,000."""
+    if not os.environ.get("FOCALCAL_DATA"):
+        pytest.skip("FOCALCAL_DATA is not set: it names the folder with newsgroups/ and glove/.")
+    monkeypatch.setenv("FOCALCAL_CACHE", str(tmp_path))
+    recipe = load_recipe("newsgroups/gp_cnn_authors")
+    data = build_data(recipe)
+    splits = {"train": data.train, **data.evaluation}
+    assert {name: (len(some), split_hash(some.ids)) for name, some in splits.items()} == AUTHORS_SPLIT
+    archive = Path(os.environ["FOCALCAL_DATA"], "newsgroups", "20_newsgroups.tar.gz")
+    groups, texts = zip(*((group, split_words(text)) for group, text in plain_messages(archive)), strict=True)
+    counts = Counter(chain(*texts))
+    numbers = {word: number for number, word in enumerate(sorted(counts, key=lambda word: -counts[word]), start=1)}
+    assert data.train.vocabulary == [word for word, number in numbers.items() if number < 20_000]
+    known = set(data.train.vocabulary)
+    for place in range(0, 3_999, 100):
+        number = int(data.evaluation["test"].ids[place])
+        batch = data.evaluation["test"].batch(torch.tensor([place]), device=CPU, generator=None)
+        words = [data.train.vocabulary[row - 2] for row in batch.inputs.words[0].tolist() if row > 1]
+        assert words == [word for word in texts[number] if word in known][-1000:]
+        assert data.class_names[int(batch.targets[0])] == groups[number]

@@ -92,11 +92,54 @@ def test_ignored_samples_are_as_if_absent():
         torch.testing.assert_close(ours, fc.mmce(logits[kept], target[kept], weighted=weighted))
 
 
-def test_sum_adds_the_penalty_once():
+@pytest.mark.parametrize("name", ["mmce", "mmce-formula"])
+def test_sum_is_the_mean_times_the_number_of_supervised_samples(name):
+    logits, target = torch.randn(6, 3, dtype=torch.float64), torch.tensor([0, 1, 2, -100, 1, -100])
+    mean, total = (fc.build_loss(name, reduction=reduction)(logits, target) for reduction in ("mean", "sum"))
+    torch.testing.assert_close(total, 4 * mean)
+
+
+def test_sum_with_class_weights_keeps_the_ratio_of_the_means():
+    logits, target = torch.randn(6, 3, dtype=torch.float64), torch.tensor([0, 1, 2, -100, 1, 0])
+    weight = torch.tensor([0.5, 2.0, 3.0], dtype=torch.float64)
+    mean, total = (fc.MMCELoss(weight=weight, reduction=reduction)(logits, target) for reduction in ("mean", "sum"))
+    torch.testing.assert_close(total, mean * weight[target[target >= 0]].sum())
+
+
+def test_sum_of_soft_targets_counts_samples():
+    logits, target = torch.randn(5, 3), torch.softmax(torch.randn(5, 3), 1)
+    mean, total = (fc.MMCELoss(reduction=reduction)(logits, target) for reduction in ("mean", "sum"))
+    torch.testing.assert_close(total, 5 * mean)
+
+
+def test_sum_of_nothing_supervised_is_zero_with_gradient_zero():
+    logits = torch.randn(3, 4, requires_grad=True)
+    total = fc.MMCELoss(reduction="sum")(logits, torch.full((3,), -100))
+    total.backward()
+    assert total == 0
+    assert not logits.grad.any()
+
+
+@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_published_is_zero_where_all_are_right_or_all_wrong(label, reduction):
+    ours, reference = (torch.tensor([[1.0, 0.0], [2.0, 0.5]], requires_grad=True) for _ in range(2))
+    target = torch.tensor([label, label])
+    loss = fc.build_loss("mmce", reduction=reduction)(ours, target)
+    expected = functional.cross_entropy(reference, target, reduction=reduction)
+    (loss + 0).backward()
+    expected.backward()
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(ours.grad, reference.grad)
+    formula = fc.build_loss("mmce-formula", reduction=reduction)(ours, target)
+    assert formula > expected + 0.1  # one group alone still counts there
+
+
+def test_penalty_can_be_chosen_by_name():
     logits, target = torch.randn(6, 3), torch.randint(3, (6,))
-    penalty = fc.MMCELoss()(logits, target) - functional.cross_entropy(logits, target)
-    total = fc.MMCELoss(reduction="sum")(logits, target) - functional.cross_entropy(logits, target, reduction="sum")
-    torch.testing.assert_close(total, penalty, atol=1e-5, rtol=1e-4)
+    once, thrice = (fc.build_loss("mmce", penalty=penalty)(logits, target) for penalty in (1.0, 3.0))
+    plain = functional.cross_entropy(logits, target)
+    torch.testing.assert_close(thrice - plain, 3 * (once - plain), atol=1e-6, rtol=1e-4)
 
 
 def test_errors_are_one_sentence():

@@ -124,6 +124,20 @@ def test_the_network_of_the_paper():
     assert all((layer.bias == 0).all() for layer in (*net.convolutions, net.dense, net.classifier))
 
 
+def test_weights_can_start_as_pytorchs_layers_do():
+    torch.manual_seed(3)
+    embeddings = torch.randn(WORDS, 8)
+    state = torch.get_rng_state()
+    net = build_model("gp_cnn", 6, embeddings=embeddings, channels=7, initialization="pytorch")
+    torch.set_rng_state(state)
+    layers = [nn.Conv1d(8, 7, 5), nn.Conv1d(7, 7, 5), nn.Conv1d(7, 7, 5), nn.Linear(7, 7), nn.Linear(7, 6)]
+    for ours, fresh in zip((*net.convolutions, net.dense, net.classifier), layers, strict=True):
+        assert torch.equal(ours.weight, fresh.weight)
+        assert torch.equal(ours.bias, fresh.bias)
+    with pytest.raises(ValueError, match="initialization must be glorot or pytorch and is 'keras'"):
+        network(initialization="keras")
+
+
 def test_frozen_vectors_stay_and_others_are_trained():
     words = torch.randint(2, WORDS, (2, 200))
     for freeze in (True, False):

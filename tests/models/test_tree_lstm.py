@@ -28,10 +28,17 @@ def everything(trees, positions=None):
     return trees.batch(positions, wanted=np.ones(len(trees.labels), dtype=bool))
 
 
-@pytest.mark.parametrize("gate", [False, True])
+GATES = pytest.mark.parametrize("gates", [(False, True), (True, True), (True, False), (False, False)])
+
+
+def with_gates(gates, **options):
+    return network(leaf_output_gate=gates[0], output_gate=gates[1], **options)
+
+
+@GATES
 @pytest.mark.parametrize("hidden", [12, 150])
-def test_states_are_those_of_the_recursion(gate, hidden):
-    trees, net = some_trees(), network(leaf_output_gate=gate, hidden=hidden)
+def test_states_are_those_of_the_recursion(gates, hidden):
+    trees, net = some_trees(), with_gates(gates, hidden=hidden)
     positions = [4, 0, 8, 4]
     batch, _ = everything(trees, positions)
     expected = torch.cat([node_by_node(net, trees, position) for position in positions])
@@ -39,9 +46,9 @@ def test_states_are_those_of_the_recursion(gate, hidden):
     torch.testing.assert_close(net(batch), net.classifier(expected), atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("gate", [False, True])
-def test_gradients_are_those_of_the_recursion(gate):
-    trees, net = some_trees(), network(leaf_output_gate=gate, hidden=30)
+@GATES
+def test_gradients_are_those_of_the_recursion(gates):
+    trees, net = some_trees(), with_gates(gates, hidden=30)
     batch, _ = everything(trees)
     weights = torch.randn(len(trees.labels), 3, generator=torch.Generator().manual_seed(1))
     states = torch.cat([node_by_node(net, trees, position) for position in range(len(trees))])
@@ -51,14 +58,25 @@ def test_gradients_are_those_of_the_recursion(gate):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
 
 
-def test_derivatives_agree_with_finite_differences():
+@pytest.mark.parametrize("parts", [5, 4])
+def test_derivatives_agree_with_finite_differences(parts):
     trees = some_trees(3, longest=6)
     batch, _ = everything(trees)
     generator = torch.Generator().manual_seed(0)
     leaves = len(batch.words)
-    shapes = ((leaves, 2), (leaves, 2), (10, 4), (10,))
+    shapes = ((leaves, 2), (leaves, 2), (2 * parts, 4), (2 * parts,))
     inputs = [torch.randn(*shape, dtype=torch.float64, generator=generator, requires_grad=True) for shape in shapes]
     assert torch.autograd.gradcheck(lambda *x: JoinLevels.apply(*x, batch.children, batch.joins), inputs)
+
+
+def test_without_an_output_gate_the_state_is_the_tanh_of_the_cell():
+    net = network(output_gate=False)
+    assert net.join.weight.shape == (4 * 12, 2 * 12)
+    batch, _ = everything(read_trees(["(3 (2 so) (3 good))"], "two.txt")[0])
+    h, c = net.leaf_states(batch.words)
+    f1, f2, i, u = net.join(h.flatten()).chunk(4)
+    cell = torch.sigmoid(f1) * c[0] + torch.sigmoid(f2) * c[1] + torch.sigmoid(i) * torch.tanh(u)
+    torch.testing.assert_close(net.states(batch)[2], torch.tanh(cell))
 
 
 def test_a_deep_tree_needs_no_recursion():

@@ -55,6 +55,8 @@ def mmce(logits, labels, weighted, width=0.4, published=False):
     k = [[math.exp(-abs(a - b) / width) for b in r] for a in r]
     m = len(r)
     right, wrong = [i for i in range(m) if c[i]], [i for i in range(m) if not c[i]]
+    if published and weighted and not (right and wrong):
+        return 0.0
     if not weighted:
         total = sum((c[i] - r[i]) * (c[j] - r[j]) * k[i][j] for i in range(m) for j in range(m)) / m**2
     else:

@@ -31,6 +31,6 @@ def _leaf(network, x):
 
 
 def _join(network, h1, c1, h2, c2):
-    f1, f2, i, u, o = (network.join.weight @ torch.cat([h1, h2]) + network.join.bias).chunk(5)
+    f1, f2, i, u, *o = (network.join.weight @ torch.cat([h1, h2]) + network.join.bias).split(network.hidden)
     c = torch.sigmoid(f1) * c1 + torch.sigmoid(f2) * c2 + torch.sigmoid(i) * torch.tanh(u)
-    return torch.sigmoid(o) * torch.tanh(c), c
+    return (torch.sigmoid(o[0]) * torch.tanh(c) if o else torch.tanh(c)), c

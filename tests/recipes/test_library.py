@@ -6,8 +6,10 @@ from importlib import resources
 import pytest
 import torch
 import yaml
+from torch.nn import functional
 
-from focalcal.losses import LOSS_NAMES
+from focalcal.gamma import EpochGamma, SampleGamma
+from focalcal.losses import LOSS_NAMES, MMCELoss
 from focalcal.recipes import load_recipe, recipe_names
 from focalcal.training.building import build_criterion, build_data, build_network, build_optimizers
 
@@ -25,6 +27,8 @@ EXPECTED = {
     "digits/mlp",
     "fashion_mnist/cnn",
     "cifar10/resnet8",
+    "cifar10/resnet20",
+    "cifar10/resnet20_crop",
     "newsgroups/gp_cnn",
     "newsgroups/gp_cnn_authors",
     "sst/tree_lstm",
@@ -123,6 +127,15 @@ def test_the_authors_protocol(name):
     assert brier.optimizer.weight_decay == 5e-4
 
 
+@pytest.mark.parametrize("name", [name for name in PAPER if name.startswith("cifar")])
+def test_briers_epochs_in_the_authors_scripts(name):
+    longer = {"cifar10/wide_resnet_26_10": 550, "cifar100/resnet110": 430}
+    brier = load_recipe(name, ["protocol=authors", "loss=brier"])
+    assert (brier.epochs, brier.schedule.factors) == (longer.get(name, 350), {150: 0.1, 250: 0.01})
+    assert load_recipe(name, ["protocol=authors", "loss=fl-3"]).epochs == 350
+    assert load_recipe(name, ["loss=brier"]).epochs == 350
+
+
 @pytest.mark.parametrize(("loss", "last"), [("flsc-531", 1.0), ("flsc-532", 2.0)])
 def test_the_authors_gamma_schedule_on_tiny_imagenet(loss, last):
     authors = load_recipe("tiny_imagenet/resnet50", ["protocol=authors", f"loss={loss}"])
@@ -144,10 +157,51 @@ def test_the_two_tree_lstms():
     assert (own.name, own.lr, own.momentum) == ("sgd", 0.1, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [("sst/tree_lstm", (3, 7)), ("sst/tree_lstm_authors", (3, 7)), ("newsgroups/gp_cnn_authors", (14, 35))],
+)
+def test_the_authors_gamma_schedules_on_texts(name, changes):
+    for loss, last in (("flsc-531", 1.0), ("flsc-532", 2.0)):
+        gamma = build_criterion(load_recipe(name, {"loss": loss})).gamma
+        assert gamma == EpochGamma({0: 5.0, changes[0]: 3.0, changes[1]: last})
+
+
+def test_the_authors_tree_lstm():
+    name = "sst/tree_lstm_authors"
+    assert (load_recipe(name).model.output_gate, load_recipe("sst/tree_lstm").model.output_gate) == (False, True)
+    assert build_criterion(load_recipe(name, {"loss": "flsd-53"})).gamma == SampleGamma((0.19,), (5.0, 3.0))
+    assert build_criterion(load_recipe(name, {"loss": "flsd-532"})).gamma == SampleGamma((0.19, 0.5), (5.0, 3.0, 2.0))
+    assert build_criterion(load_recipe("sst/tree_lstm", {"loss": "flsd-53"})).gamma == SampleGamma.flsd53()
+    assert (load_recipe(name).drop_last, load_recipe("sst/tree_lstm").drop_last) == (True, False)
+    assert build_criterion(load_recipe(name, {"loss": "mmce"})).penalty == 1.0
+    assert build_criterion(load_recipe("sst/tree_lstm", {"loss": "mmce"})).penalty == 2.0
+
+
+def test_mmce_per_batch_of_trees():
+    """Σ cross-entropy of the nodes + (number of nodes) · MMCE, both divided by 25 in the loop; on images by nothing."""
+    torch.manual_seed(0)
+    logits, target = torch.randn(475, 3), torch.randint(3, (475,))
+    cross_entropy = functional.cross_entropy(logits, target)
+    penalty = MMCELoss(1.0)(logits, target) - cross_entropy
+    loss = build_criterion(load_recipe("sst/tree_lstm_authors", {"loss": "mmce"}))(logits, target)
+    torch.testing.assert_close(loss, 475 * cross_entropy + 475 * penalty)
+    recipe = load_recipe("cifar10/resnet50", {"loss": "mmce", "protocol": "authors"})
+    loss = build_criterion(recipe)(logits[:128], target[:128])
+    torch.testing.assert_close(loss, 128 * MMCELoss(2.0)(logits[:128], target[:128]))
+
+
 def test_the_two_text_networks():
     ours, authors = load_recipe("newsgroups/gp_cnn"), load_recipe("newsgroups/gp_cnn_authors")
     assert (ours.model.pool_stride, ours.model.dropout) == (5, 0.0)
     assert (authors.model.pool_stride, authors.model.dropout) == (1, 0.3)
+    assert (ours.model.initialization, authors.model.initialization) == ("glorot", "pytorch")
+    assert (ours.drop_last, authors.drop_last) == (False, True)
+    assert (ours.data.split, ours.data.vocabulary, ours.data.words) == ("random", "training", 20_000)
+    assert (authors.data.split, authors.data.vocabulary, authors.data.words) == ("authors", "all", 19_999)
+    assert (ours.data.missing_vectors, authors.data.missing_vectors) == ("random", "zeros")
+    assert build_criterion(load_recipe("newsgroups/gp_cnn_authors", {"loss": "mmce"})).penalty == 2.0
     for recipe in (ours, authors):
+        assert (recipe.reduction, recipe.clip_norm, recipe.model.freeze) == ("mean", None, True)
         assert (recipe.epochs, recipe.batch_size, recipe.select, recipe.group_by_length) == (50, 128, "error", True)
         assert (recipe.optimizer.name, recipe.optimizer.lr, recipe.optimizer.betas) == ("adam", 1e-3, (0.9, 0.999))

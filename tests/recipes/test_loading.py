@@ -200,6 +200,37 @@ def test_the_order_of_protocol_loss_and_changes(written):
     assert load_recipe(path, ["protocol=p", "loss=fl-3", "batch_size=5"]).batch_size == 5
 
 
+@pytest.mark.parametrize(
+    ("variants", "sentence"),
+    [
+        (
+            "by_loss: {cross-entropy: {loss: brier}}",
+            "by_loss.cross-entropy cannot change loss, or the run would be another than it is called; "
+            "leave loss out of it.",
+        ),
+        ("by_loss: {brier: {name: digits/mlp}}", "by_loss.brier cannot change name, "),
+        ("by_loss: {brier: {protocol: authors}}", "by_loss.brier cannot change protocol, "),
+        ("protocols: {p: {protocol: authors}}", "protocols.p cannot change protocol, "),
+        ("protocols: {p: {by_loss: {brier: {loss: fl-3}}}}", "by_loss.brier cannot change loss, "),
+        ("by_loss: {briar: {seed: 1}}", "by_loss: There is no loss 'briar'; did you mean 'brier'?"),
+        ("by_loss: {5: {seed: 1}}", "by_loss: There is no loss '5'; known are "),
+    ],
+)
+def test_a_run_is_what_it_is_called(written, variants, sentence):
+    path = written(f"{SMALL}{variants}\n")
+    refused = refusal(path, {"protocol": "p"} if "protocols" in variants else {})
+    assert refused.startswith(f"Recipe {path}: {sentence}")
+    assert "\n" not in refused
+
+
+def test_a_protocol_may_choose_the_loss_and_has_what_is_different_for_it(written):
+    path = written(f"{SMALL}protocols: {{p: {{loss: brier}}}}\nby_loss: {{brier: {{seed: 7}}}}\n")
+    assert (load_recipe(path).loss, load_recipe(path).seed) == ("cross-entropy", 0)
+    chosen = load_recipe(path, {"protocol": "p"})
+    assert (chosen.loss, chosen.seed) == ("brier", 7)
+    assert load_recipe(path, {"protocol": "p", "loss": "fl-3"}).loss == "fl-3"
+
+
 def test_by_loss_also_counts_for_the_loss_of_the_file_and_the_usual_one(written):
     assert load_recipe(written(SMALL + "loss: fl-2\nby_loss: {fl-2: {seed: 9}}\n")).seed == 9
     assert load_recipe(written(SMALL + "by_loss: {cross-entropy: {seed: 9}}\n")).seed == 9

@@ -33,6 +33,10 @@ def refusal(*changes, name="digits/mlp"):
         ("epochs=0", "epochs should be greater than 0, got 0."),
         ("epochs=yes", "epochs should be a whole number, got True."),
         ("epochs=2.5", "epochs should be a whole number, got 2.5."),
+        ("epochs=1000001", "epochs should be less than or equal to 1000000, got 1000001."),
+        (f"epochs={10**30}", f"epochs should be less than or equal to 1000000, got {10**30}."),
+        ("epochs=1.0e+30", "epochs should be a whole number, got 1e+30."),
+        (f"batch_size={10**30}", "batch_size should be less than 2147483648, got 1000"),
         ("optimizer.lr=.inf", "optimizer.lr should be a finite number, got inf."),
         ("optimizer.lr=.nan", "optimizer.lr should be "),
         ("optimizer.momentum=1", "optimizer.momentum should be less than 1, got 1."),
@@ -56,6 +60,20 @@ def refusal(*changes, name="digits/mlp"):
         ("schedule.factors={x: 0.1}", "schedule.factors.x should be a whole number, got 'x'."),
         ("schedule.factors={3: -1}", "schedule.factors.3 should be greater than 0, got -1."),
         ("gamma_schedule={5: 1}", "gamma_schedule must begin at epoch 0."),
+        ("mmce_penalty=-1", "mmce_penalty should be greater than or equal to 0, got -1."),
+        ("gamma_by_sample={thresholds: [0.2]}", "the key gamma_by_sample.gammas is missing; give it a value."),
+        (
+            "gamma_by_sample={thresholds: [0.2], gammas: [5]}",
+            "gamma_by_sample.gammas must be one more than the thresholds, 2, and are 1.",
+        ),
+        (
+            "gamma_by_sample={thresholds: [0.5, 0.2], gammas: [5, 3, 2]}",
+            "gamma_by_sample.thresholds must lie between 0 and 1 and increase.",
+        ),
+        (
+            "gamma_by_sample={thresholds: [0.2], gammas: [5, -3]}",
+            "gamma_by_sample.gammas.1 should be greater than or equal to 0, got -3.",
+        ),
         ("data.ood=svhn", "data.ood is for cifar10 and cifar100 only, not for digits; leave it out."),
         (
             "schedule={name: cosine, factors: {1: 0.1}}",
@@ -118,6 +136,17 @@ def test_all_problems_at_once():
 def test_fields_that_do_not_fit_together_are_all_named():
     refused = refusal("model=tree_lstm", "batch_size=1", "accumulate=2", "gamma_schedule={1: 3}")
     assert refused.startswith("Recipe digits/mlp has 3 problems:\n  model.name: tree_lstm does not take digits")
+
+
+def test_gamma_is_chosen_once():
+    changes = {"gamma_schedule": {0: 5}, "gamma_by_sample": {"thresholds": [0.2], "gammas": [5, 3]}}
+    with pytest.raises(ValueError, match="gamma_schedule and gamma_by_sample cannot both choose γ; leave one of them"):
+        load_recipe("digits/mlp", changes)
+
+
+def test_two_splits_of_newsgroups_are_refused():
+    refused = refusal("data.by_date=true", name="newsgroups/gp_cnn_authors")
+    assert refused == "data.by_date and data.split=authors are two different splits; leave one of them out."
 
 
 def test_sparse_gradients_are_kept_from_what_cannot_take_them():

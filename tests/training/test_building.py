@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from focalcal.gamma import EpochGamma
+from focalcal.gamma import EpochGamma, SampleGamma
 from focalcal.losses import FocalLoss
 from focalcal.training.building import (
     build_criterion,
@@ -40,8 +40,23 @@ def test_criterion():
     assert isinstance(scheduled.gamma, EpochGamma)
     with pytest.raises(ValueError, match="gamma_schedule belongs to a focal loss, and brier is none"):
         build_criterion(recipe(loss="brier", gamma_schedule={0: 5}))
+    by_sample = build_criterion(recipe(loss="flsd-532", gamma_by_sample={"thresholds": [0.19], "gammas": [5, 3]}))
+    assert by_sample.gamma == SampleGamma((0.19,), (5.0, 3.0))
+    with pytest.raises(ValueError, match="gamma_by_sample belongs to a focal loss, and mmce is none"):
+        build_criterion(recipe(loss="mmce", gamma_by_sample={"thresholds": [], "gammas": [3]}))
     with pytest.raises(ValueError, match="focal-lose"):
         build_criterion(recipe(loss="focal-lose"))
+
+
+def test_gamma_schedule_may_be_written_in_any_order():
+    assert build_criterion(recipe(loss="fl-3", gamma_schedule={2: 1, 0: 5})).gamma == EpochGamma({0: 5.0, 2: 1.0})
+
+
+def test_the_penalty_of_mmce():
+    assert build_criterion(recipe(loss="mmce")).penalty == 2.0
+    own = build_criterion(recipe(loss="mmce-formula", mmce_penalty=0.1, reduction="sum"))
+    assert (own.penalty, own.normalization, own.reduction) == (0.1, "formula", "sum")
+    assert isinstance(build_criterion(recipe(loss="fl-3", mmce_penalty=8)), FocalLoss)
 
 
 def test_own_parts_must_be_passed():

@@ -43,6 +43,26 @@ def test_a_single_small_batch_stays():
     assert [len(batch) for batch in epoch_batches(data(train=4).train, 16, seed=0, epoch=0, parts=4)] == [4]
 
 
+def test_every_batch_is_full_where_the_last_is_dropped():
+    batches, kept = orders(drop_last=True), list(chain(*orders()))
+    assert [len(batch) for batch in batches] == [16] * 6
+    assert list(chain(*batches)) == kept[:96]
+    for count, sizes in ((32, [16, 16]), (9, [9])):
+        batches = epoch_batches(data(train=count).train, 16, seed=0, epoch=0, drop_last=True)
+        assert [len(batch) for batch in batches] == sizes
+
+
+def test_what_is_dropped_does_not_depend_on_its_length():
+    samples = Lengths(1000)
+    dropped = []
+    for epoch in range(60):
+        batches = epoch_batches(samples, 16, seed=0, epoch=epoch, by_length=True, drop_last=True)
+        assert all(len(batch) == 16 for batch in batches)
+        dropped += sorted(set(range(1000)) - set(torch.cat(batches).tolist()))
+    assert len(dropped) == 60 * 8
+    assert abs(float(samples.lengths[dropped].double().mean() - samples.lengths.double().mean())) < 5
+
+
 def test_like_lengths_together():
     samples = Lengths(3000)
     batches = epoch_batches(samples, 16, seed=0, epoch=0, by_length=True)

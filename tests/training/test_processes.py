@@ -55,7 +55,7 @@ def test_training_is_that_of_one_process(one_and_two, name):
     for a, b in zip(first, second, strict=True):
         assert b["train"]["loss"] == pytest.approx(a["train"]["loss"], rel=1e-5)
         assert b["train"]["error"] == pytest.approx(a["train"]["error"])
-        assert b["feature_norm"] == pytest.approx(a["feature_norm"], rel=1e-5)
+        assert b["train"]["feature_norm"] == pytest.approx(a["train"]["feature_norm"], rel=1e-5)
 
 
 def test_reductions_differ(one_and_two):

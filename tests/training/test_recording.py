@@ -15,20 +15,23 @@ from focalcal.training.measuring import FeatureNorms, RunningOutputs, gamma_shar
 from focalcal.training.order import epoch_batches
 from tiny_runs import CLASSES, Net, data, run
 
-MEASURED = {"error", "nll", "ece", "ada_ece", "nll_right", "nll_wrong", "entropy_right", "entropy_wrong"}
+MEASURED = {"error", "nll", "ece", "ada_ece", "entropy"} | {
+    f"{what}_{which}" for what in ("nll", "entropy", "confidence") for which in ("right", "wrong")
+}
 
 
 class Listening(Net):
-    """Keeps what it gives in training."""
+    """Keeps what it gives in training, and the features that it has."""
 
     def __init__(self):
         super().__init__()
-        self.outputs = []
+        self.outputs, self.features = [], []
 
     def forward(self, x):
         logits = super().forward(x)
         if self.training:
             self.outputs.append(logits.detach().clone())
+            self.features.append(self.layers(x).detach().clone())
         return logits
 
 
@@ -49,11 +52,11 @@ def test_every_promised_field(recorded):
     finished, _ = recorded
     assert [epoch["epoch"] for epoch in finished.history] == list(range(5))
     for epoch in finished.history:
-        assert set(epoch["train"]) == MEASURED | {"loss"}
+        assert set(epoch["train"]) == MEASURED | {"loss", "feature_norm"}
         assert set(epoch["val"]) == MEASURED | {"temperature", "scaled_nll"}
         assert epoch["seconds"] > 0
         assert epoch["samples_per_second"] == pytest.approx(100 / epoch["seconds"], rel=0.2)
-        assert {"learning_rate", "weight_norm", "feature_norm", "gammas"} < set(epoch)
+        assert {"learning_rate", "weight_norm", "gammas"} < set(epoch)
         assert sum(epoch["gammas"].values()) == pytest.approx(1)
     assert [epoch["epoch"] for epoch in finished.history if "test" in epoch] == [1, 3, 4]
     assert [epoch["epoch"] for epoch in finished.history if "train_eval" in epoch] == [2, 4]
@@ -105,11 +108,29 @@ def test_last_epoch_is_that_of_the_predictions(recorded):
     with torch.no_grad():
         samples = data()
         logits = network.eval()(samples.train.inputs)
-        features = network.layers(samples.evaluation["val"].inputs)
     again = scaled_summary(Predictions.from_logits(logits, samples.train.labels))
     assert last["train_eval"] == pytest.approx(again, rel=1e-4)
     assert last["weight_norm"] == pytest.approx(float(network.classifier.weight.detach().norm()), rel=1e-6)
-    assert last["feature_norm"] == pytest.approx(float(features.norm(dim=1).mean()), rel=1e-5)
+
+
+@pytest.mark.parametrize("epoch", [0, 4])
+def test_feature_norm_is_that_of_the_training_steps(recorded, epoch):
+    finished, network = recorded
+    steps = len(network.features) // 5
+    features = torch.cat(network.features[epoch * steps : (epoch + 1) * steps])
+    written = finished.history[epoch]["train"]["feature_norm"]
+    assert written == pytest.approx(float(features.double().norm(dim=1).mean()), rel=1e-6)
+
+
+def test_ece_of_right_and_of_wrong_samples():
+    """Where all are right, or all wrong, the ECE is the distance of the mean confidence from 1, or from 0."""
+    torch.manual_seed(0)
+    preds = Predictions.from_logits(3 * torch.randn(200, 3), torch.randint(0, 3, (200,)))
+    figures = summary(sample_statistics(preds))
+    right = preds.probs().argmax(1) == preds.labels
+    for rows, expected in ((right, 1 - figures["confidence_right"]), (~right, figures["confidence_wrong"])):
+        part = Predictions.from_logits(preds.values[rows], preds.labels[rows])
+        assert evaluate(part, metrics=["ece"], bootstrap=0).values["ece"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_no_wrong_sample_is_null():

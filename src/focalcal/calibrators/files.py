@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from focalcal.predictions.atomic import atomic_writer
+from focalcal.base.files import atomic_writer
 
 FORMAT = "focalcal calibrator"
 FORMAT_VERSION = 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from focalcal.base.files import atomic_writer
 from focalcal.calibrators.temperature import Objective
 from focalcal.comparison.finished import FinishedRun, finished_run
 from focalcal.comparison.plan import Plan, PlannedRun
@@ -16,7 +17,6 @@ from focalcal.comparison.table import Cell, Figures, best_losses, cells, figures
 from focalcal.comparison.ties import Ties, ties
 from focalcal.comparison.verdict import verdict
 from focalcal.metrics import signed_gap
-from focalcal.predictions.atomic import atomic_writer
 from focalcal.training.run_directory import other_data, recorded_data
 
 # The temperature of the table is the paper's: the one of a grid with the lowest validation ECE.

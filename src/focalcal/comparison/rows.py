@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from focalcal.predictions.atomic import atomic_writer
+from focalcal.base.files import atomic_writer
 
 Selection = Literal["best", "last"]
 # The paper's names of data sets and networks.

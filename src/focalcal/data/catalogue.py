@@ -45,6 +45,8 @@ TINY_IMAGENET = (
     ),
 )
 CIFAR10_C = (DataFile("cifar10_c/gaussian_noise.npy"), DataFile("cifar10_c/labels.npy"))
+# Severities 1 to 5 of the noise by the names of recipes; 5 is the paper's and has the plain name.
+CIFAR10_C_SEVERITIES = {**{f"cifar10_c_{severity}": severity for severity in range(1, 5)}, "cifar10_c": 5}
 # Their archive. So much is fetched only where it is asked for; without it the noise is made here.
 CIFAR10_C_ARCHIVE = DataFile(
     "cifar10_c/CIFAR-10-C.tar",

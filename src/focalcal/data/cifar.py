@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from focalcal.data.augment import Augmentation
-from focalcal.data.catalogue import CIFAR10, CIFAR100
+from focalcal.data.catalogue import CIFAR10, CIFAR10_C_SEVERITIES, CIFAR100
 from focalcal.data.cifar_names import CIFAR10_NAMES, CIFAR100_NAMES
 from focalcal.data.files import DataFile
 from focalcal.data.image_set import ImageContents, ImageKind, ImageOptions, Images, load_images
@@ -13,7 +13,7 @@ from focalcal.data.parquet_images import read_parquet_images
 from focalcal.data.samples import DataSet
 
 _USUAL = Augmentation(4, flip=True)
-_OOD = ("svhn", "cifar10_c")
+_OOD = ("svhn", *CIFAR10_C_SEVERITIES)
 CIFAR10_KIND = ImageKind(
     "cifar10", 10, (3, 32, 32), Normalisation((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)), _USUAL, _OOD
 )

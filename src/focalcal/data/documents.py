@@ -1,4 +1,4 @@
-"""From texts and labels to a data set: the vocabulary of the training split, word vectors, samples."""
+"""From texts and labels to a data set: vocabulary, word vectors, samples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,12 +42,16 @@ class TextOptions:
         words: so many words of the training split are known, the most frequent ones.
         dimension: of the word vectors.
         trim: whether a batch leaves out padding that makes no difference (see :class:`TokenSamples`).
+        vocabulary: where the words are counted: in the ``training`` texts, or in ``all`` texts.
+        missing_vectors: what stands for a word without a vector: ``random`` numbers, or ``zeros``.
     """
 
     tokens: int = 1000
     words: int = 20_000
     dimension: int = 100
     trim: bool = True
+    vocabulary: str = "training"
+    missing_vectors: str = "random"
 
     def __post_init__(self) -> None:
         for name in ("tokens", "words", "dimension"):
@@ -56,6 +60,9 @@ class TextOptions:
                 raise ValueError(f"{name} must be a whole number of at least 1 and is {value!r}.")
         if not isinstance(self.trim, bool):
             raise TypeError(f"trim must be true or false and is {self.trim!r}.")
+        for name, known in (("vocabulary", ("training", "all")), ("missing_vectors", ("random", "zeros"))):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be {' or '.join(known)} and is {getattr(self, name)!r}.")
 
 
 def text_data_set(
@@ -81,7 +88,8 @@ def text_data_set(
         seed: of the random vectors.
         facts: what else is to be recorded.
     """
-    kept = frequent_words(documents.texts.select(splits["train"].numpy()), options.words)
+    counted = documents.texts if options.vocabulary == "all" else documents.texts.select(splits["train"].numpy())
+    kept = frequent_words(counted, options.words)
     if not len(kept):
         raise ValueError(f"The training texts of {name} hold no word; give texts with words in them.")
     rows = keep_words(documents.texts, kept, len(documents.words))
@@ -97,7 +105,9 @@ def text_data_set(
         )
         for split, positions in splits.items()
     }
-    embeddings, about_words = embedding(vocabulary, vectors, options.dimension, seed)
+    embeddings, about_words = embedding(
+        vocabulary, vectors, options.dimension, None if options.missing_vectors == "zeros" else seed
+    )
     left_empty = _left_empty(documents.texts, kept, len(documents.words))
     about = {
         **facts,
@@ -114,20 +124,24 @@ def text_data_set(
     return DataSet(name, class_names, train, samples, needs, about)
 
 
-def embedding(words: list[str], source: Path | None, dimension: int, seed: int) -> tuple[Tensor, dict[str, Any]]:
-    """((W + 2), E) vectors: zeros for padding, a random one for unknown words, then those of the words; and facts."""
+def embedding(words: list[str], source: Path | None, dimension: int, seed: int | None) -> tuple[Tensor, dict[str, Any]]:
+    """((W + 2), E) vectors: zeros for padding, one for unknown words, then those of the words; and facts.
+
+    What has no vector gets a random one, or zeros where there is no seed.
+    """
     if source is None:
         known = WordVectors(torch.zeros(len(words), dimension), torch.zeros(len(words), dtype=torch.bool))
     else:
         known = read_vectors(source, words, dimension=dimension, cache=cache_folder())
     unknown = torch.zeros(1, dimension), torch.tensor([False])
-    filled = WordVectors(torch.cat([unknown[0], known.vectors]), torch.cat([unknown[1], known.found])).filled(seed)
+    given = WordVectors(torch.cat([unknown[0], known.vectors]), torch.cat([unknown[1], known.found]))
+    filled = given.vectors if seed is None else given.filled(seed)
     found = int(known.found.sum())
     facts = {
         "vocabulary": len(words),
         "vocabulary_sha256": words_hash(words),
         "vocabulary_in_glove": found,
-        "coverage": coverage(found, len(words), source),
+        "coverage": coverage(found, len(words), source, others="begin at random" if seed is not None else "are zeros"),
     }
     return torch.cat([torch.zeros(FIRST_WORD - 1, dimension), filled]), facts
 

@@ -91,7 +91,7 @@ class ImageOptions:
     """The options that every image set has; see :func:`focalcal.data.registry.load_data`."""
 
     train_size: int | None = None
-    augment: bool = True
+    augment: bool | str = True
     ood: Sequence[str] = ()
     synthetic: int | None = None
 
@@ -109,7 +109,7 @@ def load_images(
         raise ValueError(f"{kind.name}: {len(kept)} training images are too few to hold any out for validation.")
     if options.train_size is not None:
         kept = kept[balanced_subset(contents.train.labels[kept], options.train_size, seed)]
-    train = _samples(kind, contents.train.taken(kept), kind.augmentation if options.augment else None)
+    train = _samples(kind, contents.train.taken(kept), _augmentation(kind, options.augment))
     splits = {"val": _samples(kind, contents.train.taken(held)), "test": _samples(kind, contents.test)}
     facts = {"split_seed": seed, "files": dict(contents.files), "notes": list(contents.notes)}
     return _data_set(kind, contents.class_names, train, splits, facts, _ood(kind, options.ood, root, contents))
@@ -117,6 +117,14 @@ def load_images(
 
 def _samples(kind: ImageKind, images: Images, augmentation: Augmentation | None = None) -> ImageSamples:
     return ImageSamples(*images, normalisation=kind.normalisation, augmentation=augmentation)
+
+
+def _augmentation(kind: ImageKind, wanted: bool | str) -> Augmentation | None:
+    if wanted == "flip":
+        return Augmentation(flip=True)
+    if not isinstance(wanted, bool):
+        raise ValueError(f"augment must be true, false or 'flip' (mirror images without crops), got {wanted!r}.")
+    return kind.augmentation if wanted else None
 
 
 def _check_ood(kind: ImageKind, names: Sequence[str]) -> None:
@@ -169,7 +177,7 @@ def _synthetic(kind: ImageKind, count: int, seed: int, options: ImageOptions) ->
         labels = torch.randint(kind.num_classes, (count,), generator=generator)
         return _samples(kind, Images.of_rows(images, labels, place * count), augmentation)
 
-    train = drawn(0, kind.augmentation if options.augment else None)
+    train = drawn(0, _augmentation(kind, options.augment))
     splits = {name: drawn(place) for place, name in enumerate(["val", "test", *options.ood], start=1)}
     names = tuple(f"class {number}" for number in range(kind.num_classes))
     facts = {"split_seed": seed, "files": {}, "notes": ["The images are random numbers: no file was read."]}

@@ -1,4 +1,4 @@
-"""20 Newsgroups: 19,997 messages of 20 groups, split at random as the paper does, or by date."""
+"""20 Newsgroups: 19,997 messages of 20 groups, split at random, as the authors' code does it, or by date."""
 
 import gzip
 import re
@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +23,7 @@ from focalcal.data.synthetic_texts import synthetic_texts
 from focalcal.data.text_tokens import number_texts
 from focalcal.data.vector_files import obtained_vectors
 
-_VALIDATION, _TEST = 900, 3_999
+_ALL, _VALIDATION, _TEST = 19_997, 900, 3_999
 _NUMBER = re.compile("[0-9]{1,18}")  # of a message
 _BLANK_LINE = re.compile(r"(?:\A|\r?\n)\r?\n")
 _GROUPS = (
@@ -59,6 +60,9 @@ def load_newsgroups(
     dimension: int = 100,
     trim: bool = True,
     by_date: bool = False,
+    split: str = "random",
+    vocabulary: str = "training",
+    missing_vectors: str = "random",
     synthetic: int | None = None,
 ) -> DataSet:
     """The original collection without its headers: 15,098 / 900 / 3,999 messages, split at random.
@@ -67,17 +71,23 @@ def load_newsgroups(
         seed: of the split, and of the vectors of words that GloVe lacks.
         root: the folder with ``newsgroups/`` and ``glove/``.
         tokens: the last so many tokens of a message count; shorter ones are padded at the front.
-        words: so many words of the training split are known, the most frequent ones; the others are left out.
+        words: so many words are known, the most frequent ones; the others are left out.
         glove: a file or folder of word vectors in place of the root's.
         dimension: of the word vectors.
         trim: whether a batch leaves out padding that makes no difference.
         by_date: the split by date that scikit-learn fetches (11,314 / 7,532), of whose training part 900 validate.
+        split: ``random``, by the seed; ``authors``, the very split of the code that the paper's authors published. The
+            ids of messages are then their places in the order of group and file *name* (10000 before 9999), which that
+            split is made of, and not in that of group and number.
+        vocabulary: where words are counted: in the ``training`` split, or in ``all`` messages.
+        missing_vectors: what stands for a word that GloVe lacks: ``random`` numbers, or ``zeros``.
         synthetic: this many random messages in each split, and small random vectors, in place of files.
 
     Raises:
         ValueError: one sentence that says which file is missing or damaged.
     """
-    options = TextOptions(tokens=tokens, words=words, dimension=dimension, trim=trim)
+    options = TextOptions(tokens, words, dimension, trim, vocabulary, missing_vectors)
+    _check_split(split, by_date)
     if synthetic is not None:
         return synthetic_texts("newsgroups", _GROUPS, synthetic, tokens=tokens, trim=trim, seed=seed)
     vectors = obtained_vectors(glove, root, dimension)
@@ -86,21 +96,35 @@ def load_newsgroups(
         facts: dict[str, Any] = {"split_seed": seed, "files": {}, "notes": ["The split is by date."]}
     else:
         archive = NEWSGROUPS.obtained(root)
-        documents, names = read_newsgroups(archive)
-        splits = _random_splits(len(documents.labels), seed)
+        by_authors = split == "authors"
+        documents, names = read_newsgroups(archive, by_name=by_authors)
+        count = len(documents.labels)
+        splits = authors_splits(count) if by_authors else _random_splits(count, seed)
         notes = [] if len(names) == len(_GROUPS) else [f"The archive holds {len(names)} of the 20 groups."]
-        facts = {"split_seed": seed, "files": {NEWSGROUPS.path: file_hash(archive)}, "notes": notes}
+        files = {NEWSGROUPS.path: file_hash(archive)}
+        facts = {"split_seed": None if by_authors else seed, "files": files, "notes": notes}
     return text_data_set("newsgroups", names, documents, splits, options, vectors=vectors, seed=seed, facts=facts)
 
 
-def read_newsgroups(archive: Path) -> tuple[Documents, tuple[str, ...]]:
+def _check_split(split: str, by_date: bool) -> None:
+    if split not in ("random", "authors"):
+        raise ValueError(f"split must be random or authors and is {split!r}.")
+    if by_date and split != "random":
+        raise ValueError("by_date and split=authors are two different splits; leave one of them out.")
+
+
+def read_newsgroups(archive: Path, *, by_name: bool = False) -> tuple[Documents, tuple[str, ...]]:
     """All messages in the order of group and number, and the names of the groups.
+
+    Args:
+        archive: the tar.gz file.
+        by_name: whether a group's messages come in the order of their names as texts, 10000 before 9999.
 
     Raises:
         ValueError: the file is no tar.gz, or holds no messages.
     """
     try:
-        messages = sorted(_messages(archive))
+        messages = sorted(_messages(archive), key=lambda message: (message[0], str(message[1])) if by_name else message)
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise ValueError(f"{archive} is not a whole tar.gz file ({error}); fetch it anew.") from None
     names = tuple(sorted({group for group, _, _ in messages}))
@@ -148,6 +172,20 @@ def _random_splits(count: int, seed: int) -> dict[str, Tensor]:
     sizes = {"train": count - held, "val": _VALIDATION, "test": _TEST}
     parts = shuffled.split(list(sizes.values()))  # type: ignore[no-untyped-call]
     return {name: part.sort().values for name, part in zip(sizes, parts, strict=True)}
+
+
+def authors_splits(count: int) -> dict[str, Tensor]:
+    """Positions of the authors' split, in the order of group and file name: NumPy's legacy shuffle with seed 1.
+
+    Raises:
+        ValueError: there are not 19,997 messages, so it would be another split.
+    """
+    if count != _ALL:
+        raise ValueError(f"The authors split {_ALL:,} messages, and there are {count:,}; fetch the file again.")
+    shuffled = np.arange(count)
+    np.random.RandomState(1).shuffle(shuffled)
+    parts = np.split(shuffled, [count - _VALIDATION - _TEST, count - _TEST])
+    return {name: torch.from_numpy(np.sort(part)) for name, part in zip(("train", "val", "test"), parts, strict=True)}
 
 
 def _by_date(seed: int) -> tuple[Documents, tuple[str, ...], dict[str, Tensor]]:

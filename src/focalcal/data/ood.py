@@ -11,15 +11,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from focalcal.data.catalogue import CIFAR10_C, CIFAR10_C_ARCHIVE, SVHN
+from focalcal.data.catalogue import CIFAR10_C, CIFAR10_C_ARCHIVE, CIFAR10_C_SEVERITIES, SVHN
 from focalcal.data.image_set import Images
 from focalcal.data.parquet_images import read_parquet_images
 
-# Severity 5 of 5 is the last block of the official file.
-SEVERITY, _BLOCK = 5, 10_000
+# The official file has a block of images for each severity, from 1 to 5.
+_BLOCK = 10_000
 # Standard deviations of the noise, of pixels in [0, 1], by severity.
 _NOISE = {1: 0.04, 2: 0.06, 3: 0.08, 4: 0.09, 5: 0.10}
-_NOISE_SEED = 5
 
 Array = npt.NDArray[Any]
 
@@ -28,11 +27,11 @@ def read_ood(name: str, root: Path | None, cifar10_test: Images | None) -> tuple
     """The images of an out-of-distribution set, and what a run records of it.
 
     Args:
-        name: svhn or cifar10_c.
+        name: svhn, cifar10_c (severity 5) or cifar10_c_1 to cifar10_c_4.
         root: where to look.
         cifar10_test: the test images of CIFAR-10, if they have been read already.
     """
-    return _svhn(root) if name == "svhn" else _cifar10_c(root, cifar10_test)
+    return _svhn(root) if name == "svhn" else _cifar10_c(CIFAR10_C_SEVERITIES[name], root, cifar10_test)
 
 
 def _svhn(root: Path | None) -> tuple[Images, dict[str, Any]]:
@@ -44,24 +43,25 @@ def _svhn(root: Path | None) -> tuple[Images, dict[str, Any]]:
     return images, facts
 
 
-def _cifar10_c(root: Path | None, cifar10_test: Images | None) -> tuple[Images, dict[str, Any]]:
-    found = _official(root)
-    facts: dict[str, Any] = {"severity": SEVERITY, "generated": found is None}
+def _cifar10_c(severity: int, root: Path | None, cifar10_test: Images | None) -> tuple[Images, dict[str, Any]]:
+    found = _official(severity, root)
+    facts: dict[str, Any] = {"severity": severity, "generated": found is None}
     if found is None:
-        found = _generated(root, cifar10_test)
-        facts |= {"noise": _NOISE[SEVERITY], "seed": _NOISE_SEED}
+        found = _generated(severity, root, cifar10_test)
+        facts |= {"noise": _NOISE[severity], "seed": severity}
         facts["note"] = "Generated here from the test images of CIFAR-10, as no official CIFAR-10-C was found."
     facts["images_sha256"] = hashlib.sha256(found.images.numpy().tobytes()).hexdigest()
     return found, facts
 
 
-def _generated(root: Path | None, cifar10_test: Images | None) -> Images:
+def _generated(severity: int, root: Path | None, cifar10_test: Images | None) -> Images:
+    """Noise with the severity as its seed, so that the noise of one severity is not a multiple of another's."""
     if cifar10_test is None:
         from focalcal.data.cifar import read_cifar10_test
 
         cifar10_test = read_cifar10_test(root)
-    images = gaussian_noise(cifar10_test.images, _NOISE[SEVERITY], _NOISE_SEED)
-    return Images.of_rows(images, cifar10_test.labels, (SEVERITY - 1) * _BLOCK)
+    images = gaussian_noise(cifar10_test.images, _NOISE[severity], seed=severity)
+    return Images.of_rows(images, cifar10_test.labels, (severity - 1) * _BLOCK)
 
 
 def gaussian_noise(images: Tensor, deviation: float, seed: int) -> Tensor:
@@ -80,11 +80,11 @@ def gaussian_noise(images: Tensor, deviation: float, seed: int) -> Tensor:
     return noisy
 
 
-def _official(root: Path | None) -> Images | None:
+def _official(severity: int, root: Path | None) -> Images | None:
     paths = [file.located(root) for file in CIFAR10_C]
     archive = CIFAR10_C_ARCHIVE.located(root)
     if paths[0] is not None and paths[1] is not None:
-        return _block(_array(paths[0], str(paths[0])), _array(paths[1], str(paths[1])), paths[0])
+        return _block(severity, _array(paths[0], str(paths[0])), _array(paths[1], str(paths[1])), paths[0])
     if archive is None:
         return None
     try:
@@ -92,7 +92,7 @@ def _official(root: Path | None) -> Images | None:
             arrays = [_member(archive, tar, Path(file.path).name) for file in CIFAR10_C]
     except (tarfile.TarError, OSError, EOFError) as error:
         raise ValueError(f"{archive} is no whole tar file: download it again.") from error
-    return _block(arrays[0], arrays[1], archive)
+    return _block(severity, arrays[0], arrays[1], archive)
 
 
 def _member(path: Path, tar: tarfile.TarFile, name: str) -> Array:
@@ -116,13 +116,13 @@ def _array(source: Path | IO[bytes], place: str) -> Array:
     return array
 
 
-def _block(pixels: Array, labels: Array, place: Path) -> Images:
+def _block(severity: int, pixels: Array, labels: Array, place: Path) -> Images:
     if pixels.shape != (5 * _BLOCK, 32, 32, 3) or pixels.dtype != np.uint8 or labels.shape != (5 * _BLOCK,):
         raise ValueError(
             f"{place}: gaussian_noise.npy must hold 50,000 × 32 × 32 × 3 bytes and labels.npy 50,000 labels, "
             f"not {pixels.shape} {pixels.dtype} and {labels.shape}."
         )
-    first = (SEVERITY - 1) * _BLOCK
+    first = (severity - 1) * _BLOCK
     chosen = torch.from_numpy(labels[first : first + _BLOCK].astype(np.int64))
     if int(chosen.min()) < 0 or int(chosen.max()) > 9:
         raise ValueError(f"{place}: labels.npy must hold labels from 0 to 9.")

@@ -38,8 +38,9 @@ def load_data(name: str, *, seed: int = 0, root: Path | None = None, **options: 
         seed: of the split into training and validation samples; the test samples are the official ones.
         root: the folder to look in and to download to; default: $FOCALCAL_DATA, then the cache.
         options: of the set. Image sets have ``train_size`` (so many training images, class by class the same number),
-            ``augment`` (True: random crops and mirror images where they are usual), ``ood`` (names of sets to be
-            evaluated out of distribution: svhn, cifar10_c; for CIFAR) and ``synthetic`` (so many random images in each
+            ``augment`` (True: random crops and mirror images where they are usual; "flip": mirror images only),
+            ``ood`` (names of sets to be evaluated out of distribution: svhn, cifar10_c, which is severity 5, and
+            cifar10_c_1 to cifar10_c_4; for CIFAR) and ``synthetic`` (so many random images in each
             split, without reading a file).
 
     Returns:

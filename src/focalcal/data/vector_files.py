@@ -34,8 +34,8 @@ def words_hash(words: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
 
-def coverage(found: int, words: int, path: Path | None) -> str:
-    """How many words have a vector, as a sentence.
+def coverage(found: int, words: int, path: Path | None, *, others: str = "begin at random") -> str:
+    """How many words have a vector, and what of the others, as a sentence.
 
     Examples:
         >>> coverage(16_568, 20_000, Path("glove.6B.zip"))
@@ -44,5 +44,5 @@ def coverage(found: int, words: int, path: Path | None) -> str:
         'The vectors of 300 words begin at random.'
     """
     if path is None:
-        return f"The vectors of {words:,} words begin at random."
-    return f"{found:,} of {words:,} words have a vector in {path.name}; the others begin at random."
+        return f"The vectors of {words:,} words {others}."
+    return f"{found:,} of {words:,} words have a vector in {path.name}; the others {others}."

@@ -1,6 +1,6 @@
 """MMCE, the maximum mean calibration error (Kumar et al. 2018): differentiable, and a penalty beside cross-entropy."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -47,19 +47,31 @@ def mmce(
     given = prepare(logits, target, ignore_index=ignore_index)
     if given.is_hard and given.target.is_cpu and not (torch.compiler.is_compiling() or transforms_active()):
         check_indices(given)  # an index out of range would only count as wrong
-    return _root(_squared(given, weighted, width, power=1)).to(given.dtype)
+    return _root(_squared(_groups(given), weighted, width, power=1)).to(given.dtype)
 
 
-def _squared(given: LossInput, weighted: bool, width: float, power: int) -> Tensor:
-    """The square of MMCE, each sum divided by the number of its pairs to the ``power``."""
+class _Groups(NamedTuple):
+    """(M,) the top probability of each sample, and whether it is right or wrong: neither if it is ignored."""
+
+    confidence: Tensor
+    right: Tensor
+    wrong: Tensor
+
+
+def _groups(given: LossInput) -> _Groups:
     label = given.target if given.is_hard else given.target.argmax(1)
     valid = given.valid() if given.is_hard else torch.ones_like(label, dtype=torch.bool)
     confidence, prediction = torch.softmax(given.logits, 1).max(1)
-    right, wrong = valid & (prediction == label), valid & (prediction != label)
+    return _Groups(confidence, valid & (prediction == label), valid & (prediction != label))
+
+
+def _squared(groups: _Groups, weighted: bool, width: float, power: int) -> Tensor:
+    """The square of MMCE, each sum divided by the number of its pairs to the ``power``."""
+    confidence, right, wrong = groups
     if weighted:
         a = _share(1 - confidence, right, power) - _share(confidence, wrong, power)
     else:
-        a = _share(right.to(confidence.dtype) - confidence, valid, power)
+        a = _share(right.to(confidence.dtype) - confidence, right | wrong, power)
     kernel = torch.exp(-(confidence.unsqueeze(0) - confidence.unsqueeze(1)).abs() / width)
     return (a * (kernel * a).sum(1)).sum()  # not a matrix product, which autocast would take in half precision
 
@@ -76,6 +88,12 @@ def _root(squared: Tensor) -> Tensor:
     return torch.where(nothing, 0.0, torch.where(nothing, 1.0, squared).sqrt())
 
 
+def _published(groups: _Groups, weighted: bool, width: float) -> Tensor:
+    """MMCE as the paper's MMCE column was trained with; its weighted form is 0 where a group is empty."""
+    root = torch.sqrt(_squared(groups, weighted, width, power=2).clamp(min=0) + 1e-10)
+    return torch.where(groups.right.any() & groups.wrong.any(), root, 0.0) if weighted else root
+
+
 def _check_width(width: float) -> None:
     if not width > 0:
         raise ValueError(f"The kernel's width must be positive, got {width}.")
@@ -84,7 +102,9 @@ def _check_width(width: float) -> None:
 class MMCELoss(nn.Module):
     """Cross-entropy + λ · MMCE.
 
-    The penalty belongs to the batch, not to a sample: it is added once, to the mean or to the sum of cross-entropy.
+    The penalty belongs to the batch, not to a sample. Under ``sum`` it is multiplied with what the mean divides by, the
+    number of supervised samples N (or the sum of their class weights): N · (mean cross-entropy + λ · MMCE), so that the
+    ratio of the two terms does not depend on the reduction or on the size of the batch.
 
     Args:
         penalty: λ.
@@ -92,11 +112,12 @@ class MMCELoss(nn.Module):
         width: of the kernel.
         normalization: "published" divides each sum by the number of its pairs twice and adds 1e-10 under the root,
             which is what the paper's MMCE column was trained with; in a batch of 128 it makes the penalty tens of
-            times smaller. "formula" divides once. λ = 2 was chosen for the published one and is far too strong for the
-            formula (on the Sentiment Treebank it broke training): start an order of magnitude lower there.
+            times smaller. Its weighted form is 0 in a batch that is all right or all wrong. "formula" divides once.
+            λ = 2 was chosen for the published one and is far too strong for the formula (on the Sentiment Treebank it
+            broke training): start an order of magnitude lower there.
         weight: (C,) weight of each class in cross-entropy.
         ignore_index: class index that contributes nothing.
-        reduction: "mean" or "sum" of cross-entropy.
+        reduction: "mean", or "sum" for N times that.
 
     Examples:
         >>> import torch
@@ -141,14 +162,16 @@ class MMCELoss(nn.Module):
         cross_entropy = focal_loss(
             logits, target, 0.0, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction
         )
-        return cross_entropy + self.penalty * self._mmce(logits, target)
+        given = prepare(logits, target, weight=self.weight, ignore_index=self.ignore_index, reduction="mean")
+        penalty, mass = self.penalty * self._mmce(_groups(given)), given.mass()
+        if self.reduction == "sum" and mass is not None:
+            penalty = penalty * mass
+        return cross_entropy + penalty.to(given.dtype)
 
-    def _mmce(self, logits: Tensor, target: Tensor) -> Tensor:
-        if self.normalization == "formula":
-            return mmce(logits, target, weighted=self.weighted, width=self.width, ignore_index=self.ignore_index)
-        given = prepare(logits, target, ignore_index=self.ignore_index)
-        squared = _squared(given, self.weighted, self.width, power=2)
-        return torch.sqrt(squared.clamp(min=0) + 1e-10).to(given.dtype)
+    def _mmce(self, groups: _Groups) -> Tensor:
+        if self.normalization == "published":
+            return _published(groups, self.weighted, self.width)
+        return _root(_squared(groups, self.weighted, self.width, power=1))
 
     def extra_repr(self) -> str:
         """λ, the form and the reduction."""

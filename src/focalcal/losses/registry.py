@@ -1,6 +1,7 @@
 """The paper's losses by the paper's names."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -8,6 +9,7 @@ from torch import nn
 from focalcal.gamma import EpochGamma, SampleGamma
 from focalcal.loss_names import LOSS_NAMES, numbered_loss, problem_of_loss
 from focalcal.losses.brier import BrierLoss
+from focalcal.losses.cross_entropy import CrossEntropyLoss
 from focalcal.losses.focal import FocalLoss
 from focalcal.losses.mmce import MMCELoss
 from focalcal.losses.smoothing import LabelSmoothingLoss
@@ -26,10 +28,10 @@ def _schedule(last: float, total_epochs: int | None) -> EpochGamma:
 
 # Those whose names hold a number are built by it.
 _BUILDERS: dict[str, Callable[..., nn.Module]] = {
-    "cross-entropy": nn.CrossEntropyLoss,
+    "cross-entropy": CrossEntropyLoss,
     "brier": BrierLoss,
-    "mmce": lambda **options: MMCELoss(2.0, weighted=True, normalization="published", **options),
-    "mmce-formula": lambda **options: MMCELoss(2.0, weighted=True, normalization="formula", **options),
+    "mmce": partial(MMCELoss, normalization="published"),
+    "mmce-formula": partial(MMCELoss, normalization="formula"),
     "flsc-531": lambda epochs=None, **options: FocalLoss(_schedule(1.0, epochs), **options),
     "flsc-532": lambda epochs=None, **options: FocalLoss(_schedule(2.0, epochs), **options),
     "flsd-53": lambda **options: FocalLoss(SampleGamma.flsd53(), **options),
@@ -47,7 +49,7 @@ def build_loss(name: str, *, epochs: int | None = None, **options: Any) -> nn.Mo
     Args:
         name: the loss.
         epochs: length of the run, for γ schedules (flsc-…): their phases are scaled to it from the paper's 350.
-        options: of the loss itself: ``weight``, ``ignore_index``, ``reduction``, …
+        options: of the loss itself: ``weight``, ``ignore_index``, ``reduction``, … and ``penalty``, the λ of MMCE.
 
     Returns:
         A module that is called with logits and targets, as ``torch.nn.CrossEntropyLoss`` is.

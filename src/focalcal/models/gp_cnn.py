@@ -6,8 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from focalcal.models.network import full_precision
+
 _WINDOW = 5  # of every convolution and pooling
 _PADDING = 0  # the row of the embedding that stands for padding
+_INITIALIZATIONS = ("glorot", "pytorch")
 
 
 class TextInputs(Protocol):
@@ -26,8 +29,7 @@ class GlobalPoolingCNN(nn.Module):
     """Classifies texts: the network of the Keras example with pretrained word vectors, which the paper trains.
 
     Convolution (128 maps, 5 words), ReLU and the maximum over 5, twice; the same convolution and ReLU once more, and
-    the maximum over all positions; a dense layer with 128 units and ReLU; the classifier. Weights start uniform as
-    Glorot and Bengio (2010) propose, biases at 0, as they do in Keras.
+    the maximum over all positions; a dense layer with 128 units and ReLU; the classifier.
 
     Args:
         num_classes: K.
@@ -36,6 +38,8 @@ class GlobalPoolingCNN(nn.Module):
         pool_stride: how far apart the windows of the two poolings are, 5 or 1; with 1 the maps keep their length.
         dropout: share of the dense layer's units that training drops.
         freeze: whether the word vectors stay as they are.
+        initialization: "glorot": weights start uniform as Glorot and Bengio (2010) propose and biases at 0, as they do
+            in Keras; "pytorch": as PyTorch's layers start.
 
     Attributes:
         embedding: the word vectors, an ``nn.Embedding``.
@@ -58,10 +62,13 @@ class GlobalPoolingCNN(nn.Module):
         pool_stride: int = 5,
         dropout: float = 0.0,
         freeze: bool = True,
+        initialization: str = "glorot",
     ) -> None:
         super().__init__()
         if pool_stride not in (1, _WINDOW):
             raise ValueError(f"pool_stride must be 5 (windows side by side) or 1 and is {pool_stride!r}.")
+        if initialization not in _INITIALIZATIONS:
+            raise ValueError(f"initialization must be glorot or pytorch and is {initialization!r}.")
         words, size = embeddings.shape
         self.embedding = nn.Embedding(words, size, _weight=embeddings.detach().clone())
         self.embedding.requires_grad_(not freeze)
@@ -70,6 +77,10 @@ class GlobalPoolingCNN(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.classifier = nn.Linear(channels, num_classes)
         self.pool_stride = pool_stride
+        if initialization == "glorot":
+            self._start_as_in_keras()
+
+    def _start_as_in_keras(self) -> None:
         for layer in (*self.convolutions, self.dense, self.classifier):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
@@ -85,8 +96,7 @@ class GlobalPoolingCNN(nn.Module):
 
     def forward(self, texts: Tensor | TextInputs) -> Tensor:
         """(N, K) logits of (N, L) int64 texts, rows of the embedding."""
-        logits: Tensor = self.classifier(self.features(texts))
-        return logits
+        return full_precision(self.classifier, self.features(texts))
 
     def features(self, texts: Tensor | TextInputs) -> Tensor:
         """(N, channels) what the last layer is given."""

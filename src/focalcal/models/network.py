@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -45,8 +46,7 @@ class ImageNetwork(nn.Module, ABC):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (N, K) of images (N, C, S, S)."""
-        logits: Tensor = self.classifier(self.features(x))
-        return logits
+        return full_precision(self.classifier, self.features(x))
 
     def _check(self, x: Tensor) -> None:
         expected = (self.in_channels, self.image_size, self.image_size)
@@ -57,6 +57,21 @@ class ImageNetwork(nn.Module, ABC):
             )
         if not x.is_floating_point():
             raise ValueError(f"Images must be floating-point numbers and are {x.dtype}: normalise them first.")
+
+
+def full_precision(layer: nn.Linear, features: Tensor) -> Tensor:
+    """The layer's outputs in the precision of its weights, also under autocast.
+
+    A calibration error is made of differences between logits: three digits of bfloat16 would blur them.
+    """
+    kind = features.device.type
+    logits: Tensor
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        with torch.autocast(kind, enabled=False):
+            logits = layer(features.to(layer.weight.dtype))
+    else:
+        logits = layer(features)
+    return logits
 
 
 def positive(name: str, value: int, least: int = 1) -> int:

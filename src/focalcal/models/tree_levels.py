@@ -16,6 +16,7 @@ class JoinLevels(Function):
     numbers of the children (I, 2) of the inner nodes L, L + 1, ..., lowest first, and how many of them each height has.
     It returns h of all nodes, (L + I, H). A node with the children (h1, c1), (h2, c2) has the gates
     (f1, f2, i, u, o) = weight · (h1, h2) + bias, c = σ(f1) c1 + σ(f2) c2 + σ(i) tanh(u), and h = σ(o) tanh(c).
+    With a weight (4H, 2H) and a bias (4H,) there is no output gate o, and h = tanh(c).
 
     Autograd would do the same with a product and a sum of the whole weight's gradient at every height. Here the pairs
     of children and the gates of all heights lie one below the other, so that gradient is one product, and everything
@@ -30,7 +31,7 @@ class JoinLevels(Function):
         (leaves, size), inner = h.shape, len(children)
         states, cells = (torch.cat([x, x.new_empty(inner, size)]) for x in (h, c))
         pairs, forgotten, tanh = (h.new_empty(inner, width * size) for width in (2, 2, 1))
-        gates = h.new_empty(inner, 5 * size)
+        gates = h.new_empty(inner, len(weight))
         for rows in _levels(joins):
             nodes = slice(leaves + rows.start, leaves + rows.stop)
             below = children[rows].reshape(-1)
@@ -44,7 +45,11 @@ class JoinLevels(Function):
             kept = sigmoids[:, : 2 * size] * forgotten[rows]
             cell = torch.add(kept[:, :size], kept[:, size:], out=cells[nodes])
             cell.addcmul_(sigmoids[:, 2 * size :], update)
-            torch.mul(output, torch.tanh(cell, out=tanh[rows]), out=states[nodes])
+            squashed = torch.tanh(cell, out=tanh[rows])
+            if output.shape[1]:
+                torch.mul(output, squashed, out=states[nodes])
+            else:
+                states[nodes] = squashed
         ctx.save_for_backward(weight, children, pairs, forgotten, gates, tanh)
         ctx.joins = joins
         return states
@@ -58,7 +63,10 @@ class JoinLevels(Function):
         leaves = len(grad) - inner
         by_state, by_cell = grad.clone(), torch.zeros_like(grad)
         slopes = _slopes(gates, forgotten, tanh)
-        to_cell = gates[:, 4 * size :] * (1 - tanh * tanh)  # what a change of h is worth to c: o (1 − tanh² c)
+        to_cell = 1 - tanh * tanh  # what a change of h is worth to c: 1 − tanh² c, times o where there is one
+        has_output_gate = gates.shape[1] > 4 * size
+        if has_output_gate:
+            to_cell *= gates[:, 4 * size :]
         by_gates = torch.empty_like(gates)
         for rows in reversed(list(_levels(ctx.joins))):
             nodes = slice(leaves + rows.start, leaves + rows.stop)
@@ -67,7 +75,8 @@ class JoinLevels(Function):
             level = by_gates[rows]
             level.copy_(slopes[rows])
             level[:, : 4 * size].view(-1, 4, size).mul_(cell[:, None])
-            level[:, 4 * size :].mul_(state)
+            if has_output_gate:
+                level[:, 4 * size :].mul_(state)
             below = children[rows].reshape(-1)
             by_state.index_add_(0, below, (level @ weight).view(-1, size))
             forget = gates[rows, : 2 * size].view(-1, 2, size)
@@ -83,12 +92,13 @@ def _levels(joins: tuple[int, ...]) -> Iterator[slice]:
 
 
 def _slopes(gates: Tensor, forgotten: Tensor, tanh: Tensor) -> Tensor:
-    """(I, 5H) the derivative of c by the gates before their sigmoid or tanh; for the output gate, that of h."""
+    """(I, 4H or 5H) the derivative of c by the gates before their sigmoid or tanh; for an output gate, that of h."""
     size = tanh.shape[1]
     slopes = gates * (1 - gates)
     enter, update = gates[:, 2 * size : 3 * size], gates[:, 3 * size : 4 * size]
     slopes[:, : 2 * size] *= forgotten
     slopes[:, 2 * size : 3 * size] *= update
     slopes[:, 3 * size : 4 * size] = enter * (1 - update * update)
-    slopes[:, 4 * size :] *= tanh
+    if slopes.shape[1] > 4 * size:
+        slopes[:, 4 * size :] *= tanh
     return slopes

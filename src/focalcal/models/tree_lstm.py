@@ -5,6 +5,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from focalcal.models.network import full_precision
 from focalcal.models.tree_levels import JoinLevels
 
 
@@ -33,7 +34,8 @@ class TreeLSTM(nn.Module):
 
     A leaf with the word vector x has the cell c = W x + b and the state h = tanh(c), or h = σ(W' x + b') tanh(c) with
     ``leaf_output_gate``. A node joins its children (h1, c1) and (h2, c2) with one affine map of (h1, h2) into five
-    parts f1, f2, i, u, o of the size of h: c = σ(f1) c1 + σ(f2) c2 + σ(i) tanh(u) and h = σ(o) tanh(c).
+    parts f1, f2, i, u, o of the size of h: c = σ(f1) c1 + σ(f2) c2 + σ(i) tanh(u) and h = σ(o) tanh(c). Without
+    ``output_gate`` there are four parts, and h = tanh(c).
 
     Args:
         num_classes: K.
@@ -41,6 +43,7 @@ class TreeLSTM(nn.Module):
         hidden: size of a state.
         dropout: share of the states' entries that training drops before the last layer.
         leaf_output_gate: whether leaves have an output gate.
+        output_gate: whether the other nodes have one.
         sparse: whether the gradient of the word vectors is sparse, so that a step touches only the words of its batch.
 
     Attributes:
@@ -64,13 +67,14 @@ class TreeLSTM(nn.Module):
         hidden: int = 150,
         dropout: float = 0.5,
         leaf_output_gate: bool = False,
+        output_gate: bool = True,
         sparse: bool = True,
     ) -> None:
         super().__init__()
         words, size = embeddings.shape
         self.embedding = nn.Embedding(words, size, sparse=sparse, _weight=embeddings.detach().clone())
         self.leaf = nn.Linear(size, hidden * (2 if leaf_output_gate else 1))
-        self.join = nn.Linear(2 * hidden, 5 * hidden)
+        self.join = nn.Linear(2 * hidden, (5 if output_gate else 4) * hidden)
         self.dropout = nn.Dropout(dropout)
         self.classifier = nn.Linear(hidden, num_classes)
         self.hidden = hidden
@@ -78,8 +82,7 @@ class TreeLSTM(nn.Module):
 
     def forward(self, inputs: TreeInputs) -> Tensor:
         """(M, K) logits of the M output nodes."""
-        logits: Tensor = self.classifier(self.features(inputs))
-        return logits
+        return full_precision(self.classifier, self.features(inputs))
 
     def features(self, inputs: TreeInputs) -> Tensor:
         """(M, hidden) what the last layer is given: the states of the output nodes, with dropout in training."""

@@ -6,6 +6,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from focalcal.recipes.settings import Count, Seed, Settings, Whole, listed, named, without_repeats
 
+# cifar10_c is severity 5, the paper's; the others have their number behind them.
+OodName = Literal["svhn", "cifar10_c", "cifar10_c_1", "cifar10_c_2", "cifar10_c_3", "cifar10_c_4"]
+
 
 class ImageData(Settings):
     """A data set of images that has a name."""
@@ -13,10 +16,8 @@ class ImageData(Settings):
     name: Literal["digits", "fashion_mnist", "cifar10", "cifar100", "tiny_imagenet"]
     split_seed: Seed = 0
     train_size: Count = None
-    augment: bool = True
-    ood: Annotated[
-        tuple[Literal["svhn", "cifar10_c"], ...], BeforeValidator(listed), AfterValidator(without_repeats)
-    ] = ()
+    augment: bool | Literal["flip"] = True
+    ood: Annotated[tuple[OodName, ...], BeforeValidator(listed), AfterValidator(without_repeats)] = ()
     synthetic: Count = None
 
     @model_validator(mode="after")
@@ -37,7 +38,16 @@ class NewsgroupsData(Settings):
     dimension: Whole = 100
     trim: bool = True
     by_date: bool = False
+    split: Literal["random", "authors"] = "random"
+    vocabulary: Literal["training", "all"] = "training"
+    missing_vectors: Literal["random", "zeros"] = "random"
     synthetic: Count = None
+
+    @model_validator(mode="after")
+    def _one_split(self) -> Self:
+        if self.by_date and self.split != "random":
+            raise ValueError("data.by_date and data.split=authors are two different splits; leave one of them out")
+        return self
 
 
 class SstData(Settings):

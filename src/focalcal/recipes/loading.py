@@ -8,6 +8,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from focalcal.loss_names import problem_of_loss
 from focalcal.recipes.merging import merged, nested
 from focalcal.recipes.parsing import parsed
 from focalcal.recipes.recipe import Recipe
@@ -16,6 +17,8 @@ _LIBRARY = resources.files("focalcal.recipes") / "library"
 _FILE_ENDINGS = (".yaml", ".yml")
 # Keys of a file that are resolved before the fields are read.
 _EXTENDS, _PROTOCOLS, _BY_LOSS = "extends", "protocols", "by_loss"
+# What a variant cannot change: a run would be called by one loss, recipe or protocol and be another.
+_FIXED = {_PROTOCOLS: ("name", "protocol"), _BY_LOSS: ("name", "protocol", "loss")}
 
 
 def recipe_names() -> tuple[str, ...]:
@@ -82,7 +85,21 @@ def _variants(name: str, content: dict[str, Any], key: str) -> dict[str, Any]:
     variants = content.pop(key, None) or {}
     if not isinstance(variants, Mapping) or not all(isinstance(changes, Mapping) for changes in variants.values()):
         raise ValueError(f"Recipe {name}: {key} must hold names, and for each name keys and values.")
+    for variant, changes in variants.items():
+        _check_variant(name, key, variant, changes)
     return dict(variants)
+
+
+def _check_variant(name: str, key: str, variant: Any, changes: Mapping[str, Any]) -> None:
+    problem = problem_of_loss(str(variant)) if key == _BY_LOSS else None
+    if problem is not None:
+        raise ValueError(f"Recipe {name}: by_loss: {problem}{'' if problem.endswith('?') else '.'}")
+    for field in _FIXED[key]:
+        if field in changes:
+            raise ValueError(
+                f"Recipe {name}: {key}.{variant} cannot change {field}, or the run would be another than it is called; "
+                f"leave {field} out of it."
+            )
 
 
 def _protocol(name: str, protocols: Mapping[str, Any], own: Any, asked: Any) -> Mapping[str, Any]:

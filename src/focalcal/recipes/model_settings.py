@@ -45,6 +45,7 @@ class GpCnnModel(Settings):
     pool_stride: Whole = 5
     dropout: Share = 0.0
     freeze: bool = True
+    initialization: Literal["glorot", "pytorch"] = "glorot"
 
 
 class TreeLstmModel(Settings):
@@ -54,6 +55,7 @@ class TreeLstmModel(Settings):
     hidden: Whole = 150
     dropout: Share = 0.5
     leaf_output_gate: bool = False
+    output_gate: bool = True
     sparse: bool = True
 
 

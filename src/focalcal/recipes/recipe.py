@@ -4,16 +4,17 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import AfterValidator, BeforeValidator, Field, PositiveFloat, ValidationError, model_validator
+from pydantic import BeforeValidator, PositiveFloat, ValidationError, model_validator
 
-from focalcal.loss_names import problem_of_loss
 from focalcal.recipes.data_settings import Data
+from focalcal.recipes.loss_settings import GammaSchedule, LossName, Penalty, SampleGammaSettings
 from focalcal.recipes.model_settings import Model, networks_for
 from focalcal.recipes.problems import described
 from focalcal.recipes.settings import (
     About,
     CheckpointSettings,
     Count,
+    Epochs,
     HardwareSettings,
     LoggingSettings,
     OptimizerSettings,
@@ -31,16 +32,6 @@ _Optimizer = Annotated[OptimizerSettings, BeforeValidator(named)]
 _Schedule = Annotated[ScheduleSettings, BeforeValidator(named)]
 
 
-def _known_loss(name: str) -> str:
-    problem = problem_of_loss(name)
-    if problem is not None:
-        raise ValueError(problem[0].lower() + problem[1:])
-    return name
-
-
-_LossName = Annotated[str, AfterValidator(_known_loss)]
-
-
 class Recipe(Settings):
     """One run.
 
@@ -54,6 +45,8 @@ class Recipe(Settings):
         reduction: ``mean`` over the supervised outputs of a batch, their ``sum``, or the sum ``per_sample`` (divided
             by the number of samples: another thing than the mean where a sample has several outputs).
         gamma_schedule: γ from an epoch on, for a focal loss, in place of the loss's own.
+        gamma_by_sample: γ by the probability of the sample's class, for a focal loss, in place of the loss's own.
+        mmce_penalty: λ of the losses ``mmce`` and ``mmce-formula``.
         epochs: length of the run.
         batch_size: samples of one step of the optimizer, over all processes.
         accumulate: in how many parts a process takes its share of a batch.
@@ -67,6 +60,7 @@ class Recipe(Settings):
         compile: whether the network goes through ``torch.compile``.
         channels_last: memory format of images and convolutions.
         group_by_length: batches of samples of like length, for texts.
+        drop_last: whether every batch of an epoch is full: a few samples, others each epoch, are left out.
         evaluation_batch_size: samples at a time where no gradient is needed.
         record: what is measured beside validation.
         checkpoint: when checkpoints are written.
@@ -80,10 +74,12 @@ class Recipe(Settings):
     protocol: str | None = None
     data: Data
     model: Model
-    loss: _LossName = "cross-entropy"
+    loss: LossName = "cross-entropy"
     reduction: Literal["mean", "sum", "per_sample"] = "mean"
-    gamma_schedule: dict[Annotated[int, Field(ge=0)], Annotated[float, Field(ge=0)]] | None = None
-    epochs: Whole
+    gamma_schedule: GammaSchedule | None = None
+    gamma_by_sample: SampleGammaSettings | None = None
+    mmce_penalty: Penalty = 2.0
+    epochs: Epochs
     batch_size: Whole = 128
     accumulate: Whole = 1
     clip_norm: PositiveFloat | None = None
@@ -95,6 +91,7 @@ class Recipe(Settings):
     compile: bool = False
     channels_last: bool = False
     group_by_length: bool = False
+    drop_last: bool = False
     evaluation_batch_size: Count = None
     record: RecordSettings = RecordSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
@@ -120,12 +117,19 @@ class Recipe(Settings):
     def _problems_of_schedules(self) -> Iterator[str]:
         if self.gamma_schedule is not None and 0 not in self.gamma_schedule:
             yield "gamma_schedule must begin at epoch 0"
+        if self.gamma_schedule is not None and self.gamma_by_sample is not None:
+            yield "gamma_schedule and gamma_by_sample cannot both choose γ; leave one of them out"
         if self.schedule.name == "steps" and not self.schedule.factors:
             yield "schedule.factors must say from which epoch on the learning rate is multiplied by what"
         if self.schedule.name != "steps" and self.schedule.factors:
             yield f"schedule.factors belongs to schedule.name=steps, not to {self.schedule.name}"
         if self.schedule.warmup_epochs > self.epochs:
             yield f"schedule.warmup_epochs must be at most the run's {self.epochs} epochs"
+        longest = self.record.full_length or self.epochs
+        for field in ("gradient_norms_at", "snapshots_at"):
+            late = [epoch for epoch in getattr(self.record, field) if epoch > longest]
+            if late:
+                yield f"record.{field}: epoch {late[0]} lies beyond the {longest} epochs that the list is given for"
         for group, optimizer in (("optimizer", self.optimizer), ("embedding_optimizer", self.embedding_optimizer)):
             if optimizer is not None and optimizer.nesterov and not optimizer.momentum:
                 yield f"{group}.nesterov needs a momentum above 0"

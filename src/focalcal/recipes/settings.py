@@ -5,7 +5,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveFloat, model_validator
 
 # Strict: YAML's "yes" is no number of epochs, and neither is 2.0.
-Whole = Annotated[int, Field(gt=0, strict=True)]
+Whole = Annotated[int, Field(gt=0, lt=2**31, strict=True)]
+# Longer than any run; beyond it a number is a slip of the pen.
+Epochs = Annotated[int, Field(gt=0, le=1_000_000, strict=True)]
 # A number of samples or epochs that may be left open.
 Count = Whole | None
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -34,11 +36,11 @@ def named(value: Any) -> Any:
 
 
 def listed(value: Any) -> Any:
-    """``[svhn]`` for ``svhn``."""
-    return [value] if isinstance(value, str) else value
+    """``[svhn]`` for ``svhn``, ``[10]`` for ``10``."""
+    return [value] if isinstance(value, str | int) and not isinstance(value, bool) else value
 
 
-def without_repeats(values: tuple[str, ...]) -> tuple[str, ...]:
+def without_repeats(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """The same; what is named twice is an error."""
     repeated = [value for value in values if values.count(value) > 1]
     if repeated:
@@ -92,11 +94,37 @@ class ScheduleSettings(Settings):
     warmup_epochs: Annotated[float, Field(ge=0)] = 0.0
 
 
+_Epochs = Annotated[tuple[Whole, ...], BeforeValidator(listed), AfterValidator(without_repeats)]
+
+
 class RecordSettings(Settings):
-    """What is measured beside validation: every so many epochs (and after the last), or never."""
+    """What is recorded beside validation.
+
+    Attributes:
+        test_every: measure the test set every N epochs and after the last; never where null.
+        train_every: the same for the training set without augmentation.
+        gradient_norms_at: epochs after which histograms of per-sample gradient norms of the last layer are made.
+        snapshots_at: epochs after which the predictions for the training set are kept.
+        full_length: length of the run that the two lists of epochs are given for; a shorter run does the same in
+            proportion. Null: the lists are epochs of the run itself.
+    """
 
     test_every: Count = None
     train_every: Count = None
+    gradient_norms_at: _Epochs = ()
+    snapshots_at: _Epochs = ()
+    full_length: Count = None
+
+    def in_run(self, wanted: tuple[int, ...], epochs: int) -> set[int]:
+        """The epochs of a run of ``epochs`` epochs, counted from 1, that a list stands for.
+
+        Examples:
+            >>> sorted(RecordSettings(full_length=350).in_run((10, 100, 200), epochs=60))
+            [2, 17, 34]
+        """
+        if self.full_length is None or epochs >= self.full_length:
+            return set(wanted)
+        return {max(1, round(epoch * epochs / self.full_length)) for epoch in wanted}
 
 
 class CheckpointSettings(Settings):

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from focalcal.base.files import atomic_writer
 from focalcal.metrics.binning import check_bins
-from focalcal.predictions.atomic import atomic_writer
 from focalcal.report.comparing import pairs, reference_of, table
 from focalcal.report.content import model_content, numbers_of
 from focalcal.report.destination import check_destination

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from lightning_fabric import Fabric
@@ -10,7 +10,7 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
 
 from focalcal.data import DataSet, load_data
-from focalcal.gamma import EpochGamma
+from focalcal.gamma import EpochGamma, SampleGamma
 from focalcal.losses import FocalLoss, build_loss
 from focalcal.models import build_model
 from focalcal.recipes import Recipe
@@ -38,13 +38,24 @@ def build_network(recipe: Recipe, data: DataSet) -> nn.Module:
 
 def build_criterion(recipe: Recipe) -> nn.Module:
     """The loss of a recipe; ``per_sample`` is a sum, which the loop divides."""
-    reduction: Literal["mean", "sum"] = "mean" if recipe.reduction == "mean" else "sum"
-    loss = build_loss(recipe.loss, epochs=recipe.epochs, reduction=reduction)
-    if recipe.gamma_schedule is None:
+    options: dict[str, Any] = {"reduction": "mean" if recipe.reduction == "mean" else "sum"}
+    penalty = {"penalty": recipe.mmce_penalty} if recipe.loss.startswith("mmce") else {}
+    loss = build_loss(recipe.loss, epochs=recipe.epochs, **options, **penalty)
+    policy = _own_gamma(recipe)
+    if policy is None:
         return loss
     if not isinstance(loss, FocalLoss):
-        raise ValueError(f"gamma_schedule belongs to a focal loss, and {recipe.loss} is none; leave it out.")
-    return FocalLoss(EpochGamma(recipe.gamma_schedule), reduction=reduction)
+        field = "gamma_schedule" if isinstance(policy, EpochGamma) else "gamma_by_sample"
+        raise ValueError(f"{field} belongs to a focal loss, and {recipe.loss} is none; leave it out.")
+    return FocalLoss(policy, **options)
+
+
+def _own_gamma(recipe: Recipe) -> EpochGamma | SampleGamma | None:
+    """What a recipe says about γ in place of the loss."""
+    if recipe.gamma_schedule is not None:
+        return EpochGamma(dict(sorted(recipe.gamma_schedule.items())))
+    chosen = recipe.gamma_by_sample
+    return None if chosen is None else SampleGamma(chosen.thresholds, chosen.gammas)
 
 
 def check_model(model: object) -> None:

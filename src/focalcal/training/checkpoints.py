@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from focalcal.predictions.atomic import atomic_writer
+from focalcal.base.files import atomic_writer
 
 _NAME = re.compile(r"epoch-(\d+)-step-(\d+)\.safetensors")
 _KEPT = 2

@@ -36,7 +36,7 @@ def split_predictions(
     batches = evaluation_batches(samples, batch_size)
     own = batches[fabric.global_rank :: fabric.world_size]
     outputs: list[Tensor] = []
-    with evaluation_mode(model), torch.no_grad(), fabric.autocast():
+    with evaluation_mode(model), torch.no_grad():  # in full precision, whatever the run trains in
         for positions in own:
             inputs = prepare(samples.batch(positions, device=fabric.device, generator=None)).inputs
             outputs.append(_checked(model(inputs), positions).float())

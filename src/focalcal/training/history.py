@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from focalcal.predictions.atomic import atomic_writer
+from focalcal.base.files import atomic_writer
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:

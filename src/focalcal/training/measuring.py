@@ -26,11 +26,11 @@ def summary(stats: SampleStatistics) -> dict[str, float | None]:
         "nll": mean_of(stats.nll, stats),
         "ece": mean_gap(equal_width_sums(stats.confidence, stats.correct, _BINS, stats.weight)),
         "ada_ece": mean_gap(equal_mass_sums(stats.confidence, stats.correct, _BINS, stats.weight)),
-        "nll_right": _mean(stats.nll[right]),
-        "nll_wrong": _mean(stats.nll[wrong]),
-        "entropy_right": _mean(stats.entropy[right]),
-        "entropy_wrong": _mean(stats.entropy[wrong]),
+        "entropy": mean_of(stats.entropy, stats),
     }
+    for name in ("nll", "entropy", "confidence"):
+        values: Tensor = getattr(stats, name)
+        figures |= {f"{name}_right": _mean(values[right]), f"{name}_wrong": _mean(values[wrong])}
     return {name: value if math.isfinite(value) else None for name, value in figures.items()}
 
 
@@ -65,14 +65,14 @@ def weight_norm(model: nn.Module) -> float | None:
 
 
 class FeatureNorms:
-    """The mean norm of what the last layer gets, while it is switched on; null for a network without a ``classifier``.
+    """The norms of what the last layer gets, added up inside the context; none for a network without a ``classifier``.
 
-    Used as a context around evaluation.
+    Used around training steps: they cost no forward pass of their own.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self._layer = getattr(model, "classifier", None)
-        self._total, self._count = 0.0, 0
+        self._total, self._count = torch.zeros((), dtype=torch.float64), 0
 
     def __enter__(self) -> "FeatureNorms":
         if isinstance(self._layer, nn.Module):
@@ -86,14 +86,19 @@ class FeatureNorms:
     def _add(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
         if not inputs or not isinstance(inputs[0], Tensor) or inputs[0].ndim < 2:
             return  # a layer of the user's own that takes something else
-        norms = inputs[0].detach().double().flatten(0, -2).norm(dim=-1)
-        self._total += float(norms.sum())
+        norms = torch.linalg.vector_norm(inputs[0].detach().flatten(0, -2).float(), dim=-1)
+        # Not a number of Python: asking an accelerator for one would make it wait at every step.
+        self._total = self._total.to(norms.device) + norms.sum(dtype=torch.float64)
         self._count += len(norms)
 
     @property
     def sums(self) -> list[float]:
         """The sum of norms and their number."""
-        return [self._total, float(self._count)]
+        return [float(self._total), float(self._count)]
+
+    def restore(self, sums: list[float]) -> None:
+        """Continue from what `sums` gave."""
+        self._total, self._count = torch.tensor(sums[0], dtype=torch.float64), int(sums[1])
 
 
 class RunningOutputs:

@@ -13,7 +13,14 @@ _POOL_BATCHES = 50
 
 
 def epoch_batches(
-    samples: Samples, batch_size: int, *, seed: int, epoch: int, parts: int = 1, by_length: bool = False
+    samples: Samples,
+    batch_size: int,
+    *,
+    seed: int,
+    epoch: int,
+    parts: int = 1,
+    by_length: bool = False,
+    drop_last: bool = False,
 ) -> list[Tensor]:
     """The positions of each batch of an epoch, in order.
 
@@ -25,12 +32,16 @@ def epoch_batches(
         epoch: counted from 0.
         parts: into how many a batch will be cut, over processes and micro-batches.
         by_length: put samples of like length together.
+        drop_last: every batch is full; the samples that are left over, the last of the epoch's random order, are left
+            out, unless there are none but these.
 
     Returns:
         (B,) int64 positions for each batch.
     """
     source = generator(seed, "order", epoch)
     order = torch.randperm(len(samples), generator=source)
+    if drop_last:
+        order = order[: len(order) // batch_size * batch_size or None]
     if by_length:
         batches = _by_length(order, _lengths(samples), batch_size, source)
     else:

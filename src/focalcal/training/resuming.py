@@ -26,6 +26,7 @@ def current_state(trainer: Trainer) -> Checkpoint:
     memory, plain_memory = optimizer_tensors(trainer.optimizers)
     tensors |= _named("optimizer", memory)
     own = {"random": random_state(), **_named("outputs", trainer.outputs.tensors())}
+    own["feature_norms"] = torch.tensor(trainer.feature_norms.sums, dtype=torch.float64)
     if trainer.losses:
         own["losses"] = torch.stack(trainer.losses)
     for name, rows in own.items():
@@ -63,6 +64,7 @@ def continue_from(trainer: Trainer, checkpoint: Checkpoint) -> None:
     fabric.strategy.precision.load_state_dict(values["scaler"])
     own = checkpoint.part(f"process/{fabric.global_rank}")
     restore_random_state(own.pop("random"))
+    trainer.feature_norms.restore(own.pop("feature_norms", torch.zeros(2)).tolist())
     trainer.losses = list(own.pop("losses", torch.empty(0)).to(fabric.device))
     trainer.outputs.restore({name.removeprefix("outputs/"): column for name, column in own.items()})
 

@@ -11,8 +11,8 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from focalcal.base.files import atomic_writer
 from focalcal.data import DataSet
-from focalcal.predictions.atomic import atomic_writer
 from focalcal.recipes import Recipe, load_recipe
 from focalcal.recipes.merging import merged, nested
 from focalcal.training.building import build_criterion, build_data, build_fabric, build_network, check_loss, check_model

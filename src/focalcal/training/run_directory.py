@@ -89,6 +89,16 @@ def predictions_path(run: Path, split: str, selection: str = "selected") -> Path
     return last if selection == "last" and last.is_file() else folder / f"{split}.safetensors"
 
 
+def snapshot_path(run: Path, epoch: int) -> Path:
+    """The predictions for the training set after an epoch, counted from 1; see ``record.snapshots_at``."""
+    return run / "predictions" / "train" / f"epoch-{epoch:05d}.safetensors"
+
+
+def gradient_norms_path(run: Path) -> Path:
+    """The histograms of gradient norms, one line per recorded epoch; see ``record.gradient_norms_at``."""
+    return run / "recorded" / "gradient-norms.jsonl"
+
+
 def open_run(path: str | os.PathLike[str]) -> Run:
     """A run that is there already."""
     folder = Path(path)

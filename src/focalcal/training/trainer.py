@@ -18,13 +18,14 @@ from focalcal.training.checkpoints import Checkpoint, CheckpointFolder, read_che
 from focalcal.training.divergence import Diverged, diverged_loss
 from focalcal.training.evaluating import check_classes, check_outputs, split_predictions
 from focalcal.training.gathering import largest_over_processes, sum_over_processes
+from focalcal.training.gradient_norms import gradient_norm_histograms
 from focalcal.training.history import flattened, write_history
 from focalcal.training.interruption import Interrupted, Interruption
-from focalcal.training.measuring import RunningOutputs
+from focalcal.training.measuring import FeatureNorms, RunningOutputs
 from focalcal.training.order import epoch_batches, share
 from focalcal.training.progress import Reporter
 from focalcal.training.randomness import derived_seed, generator, seed_everything
-from focalcal.training.recording import epoch_record
+from focalcal.training.recording import epoch_record, record_files
 from focalcal.training.resuming import continue_from, current_state
 from focalcal.training.schedule import learning_rate_factor
 from focalcal.training.states import module_tensors, restore_module
@@ -78,7 +79,7 @@ class Trainer:
         self.epoch, self.step, self.seconds = 0, 0, 0.0
         self.history: list[dict[str, Any]] = []
         self.best: dict[str, Any] | None = None
-        self.outputs = RunningOutputs()
+        self.outputs, self.feature_norms = RunningOutputs(), FeatureNorms(self.network)
         self.losses: list[Tensor] = []
         self._looked_at = 0
         self._saved_at = time.monotonic()
@@ -118,6 +119,7 @@ class Trainer:
             epoch=epoch,
             parts=self.fabric.world_size * recipe.accumulate,
             by_length=recipe.group_by_length,
+            drop_last=recipe.drop_last,
         )
 
     def _train_epoch(self, interruption: Interruption) -> None:
@@ -151,7 +153,8 @@ class Trainer:
         objective = torch.zeros((), device=fabric.device)
         for number, (part, count) in enumerate(zip(parts, supervised, strict=True)):
             with fabric.no_backward_sync(self.model, enabled=fabric.world_size > 1 and number < len(parts) - 1):
-                logits = self.model(part.inputs)
+                with self.feature_norms:
+                    logits = self.model(part.inputs)
                 if self.step == 0:
                     check_outputs(logits, part.targets, self.data.train)
                     check_classes(logits.shape[1], self.data)
@@ -222,10 +225,12 @@ class Trainer:
 
     def _finish_epoch(self) -> None:
         record = epoch_record(self)
+        record_files(self)
         self._select(record)
         self.history.append(record)
         self.epoch, self.step, self.seconds = self.epoch + 1, 0, 0.0
         self.outputs, self.losses, self._looked_at = RunningOutputs(), [], 0
+        self.feature_norms = FeatureNorms(self.network)
         if self.fabric.is_global_zero:
             write_history(self.folder / "history.jsonl", self.history)
         self.save()
@@ -261,9 +266,25 @@ class Trainer:
             split=split,
             class_names=self.data.class_names,
             masked_classes=self.data.facts.get("masked_classes", ()),
-            batch_size=self.recipe.evaluation_batch_size or max(256, self.recipe.batch_size),
+            batch_size=self._evaluation_batch_size,
             prepare=self._prepared,
         )
+
+    def gradient_norms(self) -> dict[str, Any]:
+        """Histograms of the training samples' gradient norms in the last layer, with the weights as they are now."""
+        return gradient_norm_histograms(
+            self.fabric,
+            self.evaluated,
+            self.loss,
+            self.data.train,
+            batch_size=self._evaluation_batch_size,
+            prepare=self._prepared,
+            is_mean=self.recipe.reduction == "mean",
+        )
+
+    @property
+    def _evaluation_batch_size(self) -> int:
+        return self.recipe.evaluation_batch_size or max(256, self.recipe.batch_size)
 
     def _is_checkpoint_due(self) -> bool:
         every = self.recipe.checkpoint

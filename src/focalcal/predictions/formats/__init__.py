@@ -5,7 +5,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from focalcal.predictions.atomic import atomic_writer
+from focalcal.base.files import atomic_writer
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.failures import Path
 

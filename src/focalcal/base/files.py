@@ -1,11 +1,14 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, JSON that other programs can read, and hashes."""
 
+import hashlib
+import json
+import math
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 
 @contextmanager
@@ -41,3 +44,29 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_json(path: str | os.PathLike[str], content: Any) -> None:
+    """Write JSON for people to read, whole or not at all; NaN and infinite numbers become null."""
+    with atomic_writer(path) as file:
+        file.write(json.dumps(null_for_nan(content), indent=2, allow_nan=False).encode())
+
+
+def null_for_nan(value: Any) -> Any:
+    """Turn mappings, lists and tuples into what JSON has, with null for NaN and infinite numbers.
+
+    Examples:
+        >>> null_for_nan({"a": float("inf"), 2: (1.5, float("nan"))})
+        {'a': None, '2': [1.5, None]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): null_for_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [null_for_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def file_sha256(path: str | os.PathLike[str]) -> str:
+    """Compute the SHA-256 of a file's bytes, in hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

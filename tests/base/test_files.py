@@ -2,7 +2,7 @@
 
 import pytest
 
-from focalcal.predictions.atomic import atomic_writer
+from focalcal.base.files import atomic_writer
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, RuntimeError])
