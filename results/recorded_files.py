@@ -9,6 +9,7 @@ from typing import Any
 from focalcal.metrics.binning import equal_width_sums
 from focalcal.metrics.statistics import sample_statistics
 from focalcal.predictions import Predictions
+from focalcal.training.run_directory import gradient_norms_path, snapshot_path
 
 BINS = 25  # of the paper's reliability plots
 _SNAPSHOT = re.compile(r"epoch-(\d{5})\.safetensors")
@@ -26,7 +27,7 @@ def copy_recorded(runs: dict[str, Path], folder: Path) -> None:
     """Gradient norms and sums of snapshots, where runs recorded such; what was there before goes."""
     shutil.rmtree(folder, ignore_errors=True)
     for name, run in runs.items():
-        norms, snapshots = run / "recorded" / "gradient-norms.jsonl", snapshot_sums(run / "predictions" / "train")
+        norms, snapshots = gradient_norms_path(run), snapshot_sums(snapshot_path(run, 1).parent)
         if norms.is_file() or snapshots:
             (folder / name).mkdir(parents=True)
         if norms.is_file():

@@ -8,6 +8,7 @@ import pytest
 
 from collect import again, collect, main
 from focalcal.comparison.rows import Row, read_rows
+from focalcal.metrics import ece
 from focalcal.predictions import Predictions
 
 _COMMAND = "focalcal compare digits/mlp --out runs/digits"
@@ -90,6 +91,22 @@ def test_out_of_distribution_sets_are_kept_but_for_the_lower_severities(cifar, t
     assert "Of CIFAR-10-C only severity 5 is kept" in readme
     assert "No out-of-distribution set is kept for fl-3" in readme
     assert readme.count("\n| cross-entropy |") == 1
+
+
+def test_what_runs_recorded_is_collected(cifar, tmp_path):
+    collect(cifar, "noisy", _COMMAND, bootstrap=0, results=tmp_path)
+    for loss in ("cross-entropy", "fl-3"):
+        run, kept = cifar / loss / "seed-0", tmp_path / "noisy" / "recorded" / f"{loss}-seed-0"
+        norms = (run / "recorded" / "gradient-norms.jsonl").read_text()
+        assert norms
+        assert (kept / "gradient-norms.jsonl").read_text() == norms
+        snapshots = json.loads((kept / "snapshots.json").read_text())
+        files = sorted((run / "predictions" / "train").iterdir())
+        assert [f"epoch-{one['epoch']:05d}.safetensors" for one in snapshots] == [file.name for file in files]
+        for one, file in zip(snapshots, files, strict=True):
+            gaps = [abs(sure - right) for sure, right in zip(one["confidence"], one["correct"], strict=True)]
+            assert sum(gaps) / sum(one["count"]) == pytest.approx(ece(Predictions.load(file), bins=25))
+    assert "`recorded/`: histograms of gradient norms" in (tmp_path / "noisy" / "README.md").read_text()
 
 
 def test_a_figure_that_cannot_be_measured_again_stays_and_others_are_replaced(digits, tmp_path):

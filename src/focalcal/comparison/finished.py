@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from focalcal.base.files import atomic_writer
 from focalcal.comparison.plan import PlannedRun
 from focalcal.comparison.rows import Selection
 from focalcal.predictions import Predictions
-from focalcal.predictions.atomic import atomic_writer
 from focalcal.training.run_directory import open_run
 
 # Out-of-distribution sets, in the order of tables; CIFAR-10-C without a number is severity 5, the paper's.
