@@ -1,7 +1,8 @@
 """What losses are called: the one list that recipes are checked by and losses are built by."""
 
-import difflib
 import re
+
+from focalcal.base.suggestions import nearest_name
 
 LOSS_NAMES = (
     "cross-entropy",
@@ -47,7 +48,7 @@ def problem_of_loss(name: str) -> str | None:
         return f"The α of ls-<α> must lie in [0, 1), got {numbered[1]:g}"
     if numbered is not None or name in LOSS_NAMES:
         return None
-    nearest = difflib.get_close_matches(name.lower(), LOSS_NAMES, n=1, cutoff=0.4)
+    nearest = nearest_name(name, LOSS_NAMES, cutoff=0.4)
     if nearest:
-        return f"There is no loss {name!r}; did you mean {nearest[0]!r}?"
+        return f"There is no loss {name!r}; did you mean {nearest!r}?"
     return f"There is no loss {name!r}; known are {', '.join(LOSS_NAMES)}, ls-<α>, fl-<γ>"

@@ -172,9 +172,9 @@ def test_running_outputs_do_not_depend_on_how_they_are_kept(most, monkeypatch):
 
 
 def test_numbers_that_json_lacks_are_null(tmp_path):
+    from focalcal.base.files import null_for_nan
     from focalcal.training.history import write_history
-    from focalcal.training.recording import finite_or_null
 
-    record = finite_or_null({"epoch": 0, "feature_norm": float("inf"), "val": {"nll": float("nan"), "error": 0.5}})
+    record = null_for_nan({"epoch": 0, "feature_norm": float("inf"), "val": {"nll": float("nan"), "error": 0.5}})
     assert record == {"epoch": 0, "feature_norm": None, "val": {"nll": None, "error": 0.5}}
     write_history(tmp_path / "history.jsonl", [record])

@@ -11,15 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from focalcal.base.files import atomic_writer
+from focalcal.base.files import atomic_writer, null_for_nan
 
 FORMAT = "focalcal calibrator"
 FORMAT_VERSION = 1
 
 
 def write_json(content: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    """Write one line a key; neither a date nor a path is added."""
-    lines = [f"  {json.dumps(key)}: {json.dumps(_plain(value), allow_nan=False)}" for key, value in content.items()]
+    """Write one line per key; neither a date nor a path is added."""
+    lines = [
+        f"  {json.dumps(key)}: {json.dumps(null_for_nan(_plain(value)), allow_nan=False)}"
+        for key, value in content.items()
+    ]
     with atomic_writer(path) as file:
         file.write(("{\n" + ",\n".join(lines) + "\n}\n").encode())
 
@@ -77,11 +80,9 @@ def _numbers(value: Any, key: str, gaps: bool) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Lists for tensors, arrays and tuples, null for what JSON has no number for."""
+    """Lists for tensors and arrays, wherever they stand."""
     if isinstance(value, Tensor | np.ndarray | np.generic):
-        return _plain(value.tolist())
+        return value.tolist()
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

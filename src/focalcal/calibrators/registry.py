@@ -3,10 +3,10 @@
 import inspect
 import os
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from focalcal.base.suggestions import nearest_name
 from focalcal.calibrators.base import Calibrator
 from focalcal.calibrators.dirichlet import DirichletCalibration
 from focalcal.calibrators.files import read_json
@@ -61,8 +61,8 @@ def build_calibrator(name: str, **options: Any) -> Calibrator:
         ValueError: There is no calibrator 'temprature'; did you mean 'temperature'?
     """
     if name not in _ENTRIES:
-        close = get_close_matches(name, METHODS, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(METHODS)}."
+        close = nearest_name(name, METHODS)
+        hint = f"did you mean {close!r}?" if close else f"there are {', '.join(METHODS)}."
         raise ValueError(f"There is no calibrator {name!r}; {hint}")
     kind, fixed = _ENTRIES[name]
     allowed = {key: value for key, value in inspect.signature(kind).parameters.items() if key not in fixed}

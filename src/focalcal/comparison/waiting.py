@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from focalcal.base.progress import clock
 from focalcal.comparison.plan import PlannedRun
 from focalcal.training.history import read_history
-from focalcal.training.progress import clock, described
+from focalcal.training.progress import described
 
 _SECONDS_BETWEEN_LINES = 30.0
 

@@ -4,12 +4,13 @@ import contextlib
 import hashlib
 import http.client
 import os
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
+
+from focalcal.base.progress import note, on_terminal, progress_bar
 
 _CHUNK = 1 << 18
 _SECONDS = 10.0
@@ -130,14 +131,13 @@ def _digest(file: BinaryIO, method: str) -> str:
 @contextlib.contextmanager
 def _progress(name: str) -> Iterator[Callable[[int, int | None], None]]:
     """A bar on stderr where that is a terminal, else one line."""
-    if not sys.stderr.isatty():
-        print(f"focalcal: downloading {name} …", file=sys.stderr)
+    if not on_terminal():
+        note(f"downloading {name} …")
         yield lambda done, whole: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with progress_bar("{task.description}", *columns) as bar:
         task = bar.add_task(name, total=None)
         yield lambda done, whole: bar.update(task, completed=done, total=whole)

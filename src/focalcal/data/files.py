@@ -1,12 +1,12 @@
 """The files of data sets: each looked for in the known folders, else downloaded, else asked for in one sentence."""
 
-import hashlib
 import lzma
 import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from focalcal.base.files import file_sha256
 from focalcal.data.folders import data_folders, download_folder, is_offline
 
 # What reading a zip or gz raises that is damaged, has a password, or was packed in an unknown way; gzip and bzip2 call
@@ -82,7 +82,6 @@ class DataFile:
 def file_hash(path: Path) -> str:
     """The SHA-256 of a file's bytes."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return file_sha256(path)
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}.") from error

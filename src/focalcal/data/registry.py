@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 from collections.abc import Callable, Collection
@@ -10,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from focalcal.base.suggestions import nearest_name
 from focalcal.data.catalogue import CATALOGUE, Entry
 
 if TYPE_CHECKING:  # a list of names should not take the second that importing torch takes
@@ -69,9 +69,7 @@ def _check_name(name: str, known: Collection[str]) -> None:
     if not isinstance(name, str):
         raise TypeError(f"The name of a data set is a string, got {type(name).__name__}.")
     if name not in known:
-        nearest = difflib.get_close_matches(name.lower().replace("-", "_"), known, n=1, cutoff=0.5)
-        suggestion = f": did you mean {nearest[0]!r}?" if nearest else ""
-        raise ValueError(f"There is no data set {name!r}{suggestion}; known are {', '.join(known)}.")
+        raise ValueError(f"There is no data set {name!r}{_suggestion(name, known)}; known are {', '.join(known)}.")
 
 
 def _loader(name: str) -> Callable[..., DataSet]:
@@ -96,6 +94,9 @@ def _keywords(loader: Callable[..., DataSet]) -> list[str]:
 def _check_options(name: str, options: dict[str, Any], known: list[str]) -> None:
     for option in options:
         if option not in known:
-            nearest = difflib.get_close_matches(option, known, n=1)
-            suggestion = f": did you mean {nearest[0]!r}?" if nearest else ""
-            raise ValueError(f"{name} has no option {option!r}{suggestion}; it has {', '.join(known)}.")
+            raise ValueError(f"{name} has no option {option!r}{_suggestion(option, known)}; it has {', '.join(known)}.")
+
+
+def _suggestion(wrong: str, known: Collection[str]) -> str:
+    nearest = nearest_name(wrong, known)
+    return f": did you mean {nearest!r}?" if nearest else ""

@@ -1,12 +1,12 @@
 """Networks by the names that recipes and the command line use."""
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch import nn
 
+from focalcal.base.suggestions import nearest_name
 from focalcal.models import densenet, gp_cnn, resnet, small, tree_lstm, wide_resnet
 
 # A builder takes num_classes, then its options by name; a new network is a line here.
@@ -82,6 +82,6 @@ def model_options(name: str) -> dict[str, Any]:
 
 def _suggestion(wrong: object, known: Iterable[str]) -> str:
     names = list(known)
-    nearest = difflib.get_close_matches(str(wrong).lower().replace("-", "_"), names, n=1, cutoff=0.5)
-    guess = f" (did you mean {nearest[0]!r}?)" if nearest else ""
+    nearest = nearest_name(wrong, names)
+    guess = f" (did you mean {nearest!r}?)" if nearest else ""
     return f"{guess}; known are {', '.join(names)}."

@@ -1,13 +1,13 @@
 """From a network and batches to predictions."""
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from focalcal.base.progress import tracked
 from focalcal.predictions.container import Predictions, checked_as_a_whole, concatenate, from_rows
 from focalcal.predictions.rows import Kind, check_kind, checked_rows
 
@@ -56,7 +56,7 @@ def predict(
     target = _device_of(model) if device is None else torch.device(device)
     parts: list[Predictions] = []
     samples = 0
-    with _evaluation_mode(model), torch.no_grad(), _progress(loader, progress) as batches:
+    with _evaluation_mode(model), torch.no_grad(), _shown(loader, progress) as batches:
         for batch in batches:
             inputs, labels = _inputs_and_labels(batch)
             output = _output_values(_call(model, _on_device(inputs, target)))
@@ -66,6 +66,10 @@ def predict(
     if not parts:
         raise ValueError("The loader gave no batch; pass at least one (a generator can be run through only once).")
     return checked_as_a_whole(concatenate(parts), allow_duplicate_ids=False)
+
+
+def _shown(loader: Iterable[Any], wanted: bool) -> AbstractContextManager[Iterable[Any]]:
+    return tracked(loader, "predict", _length(loader)) if wanted else nullcontext(loader)
 
 
 @contextmanager
@@ -80,18 +84,6 @@ def _evaluation_mode(model: Callable[..., Any]) -> Iterator[None]:
     finally:
         for module, mode in zip(modules, modes, strict=True):
             module.training = mode
-
-
-@contextmanager
-def _progress(loader: Iterable[Any], wanted: bool) -> Iterator[Iterable[Any]]:
-    if not (wanted and sys.stderr.isatty()):
-        yield loader
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        yield bar.track(loader, total=_length(loader), description="predict")
 
 
 def _length(loader: Iterable[Any]) -> float | None:

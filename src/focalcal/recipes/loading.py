@@ -1,6 +1,5 @@
 """From a name or a file, and ``key=value`` changes, to a recipe."""
 
-import difflib
 import os
 from collections.abc import Iterable, Mapping
 from importlib import resources
@@ -8,6 +7,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from focalcal.base.suggestions import nearest_name
 from focalcal.loss_names import problem_of_loss
 from focalcal.recipes.merging import merged, nested
 from focalcal.recipes.parsing import parsed
@@ -152,6 +152,6 @@ def _not_found(name: str, is_file: bool, above: list[str]) -> str:
     wanted = f", which {above[-1]} extends" if above else ""
     if is_file:
         return f"There is no recipe file {name}{wanted}."
-    nearest = difflib.get_close_matches(name, recipe_names(), n=1, cutoff=0.5)
-    guess = f"; did you mean {nearest[0]}?" if nearest else "."
+    nearest = nearest_name(name, recipe_names())
+    guess = f"; did you mean {nearest}?" if nearest else "."
     return f"There is no recipe {name}{wanted}{guess} `focalcal recipes` lists them; a file of your own ends in .yaml."

@@ -1,11 +1,12 @@
 """What is wrong with a recipe, all of it at once, in words."""
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
+
+from focalcal.base.suggestions import nearest_name
 
 # What people write who come from elsewhere.
 _SYNONYMS = {
@@ -78,8 +79,8 @@ def _demand(details: ErrorDetails) -> str:
 
 def _other_value(given: Any, expected: str) -> str:
     known = expected.replace("'", "").replace(" or ", ", ").split(", ")
-    nearest = difflib.get_close_matches(str(given), known, n=1, cutoff=0.5)
-    return f"; did you mean {nearest[0]}?" if nearest else f"; known are {', '.join(known)}"
+    nearest = nearest_name(given, known)
+    return f"; did you mean {nearest}?" if nearest else f"; known are {', '.join(known)}"
 
 
 def _other_key(raw: Sequence[int | str], place: Sequence[int | str], of: type[BaseModel]) -> str:
@@ -89,9 +90,9 @@ def _other_key(raw: Sequence[int | str], place: Sequence[int | str], of: type[Ba
     given = str(place[-1])
     meant = _SYNONYMS.get(given, given)
     elsewhere = [key for key in _all_keys(of) if key.split(".")[-1] == meant and key != prefix + given]
-    nearest = difflib.get_close_matches(meant, beside, n=1, cutoff=0.65)
-    if nearest and (nearest[0] == meant or not elsewhere):
-        return f"; did you mean {prefix}{nearest[0]}?"
+    nearest = nearest_name(meant, beside, cutoff=0.65)
+    if nearest and (nearest == meant or not elsewhere):
+        return f"; did you mean {prefix}{nearest}?"
     if elsewhere:
         return f"; did you mean {elsewhere[0]}?"
     return f"; the keys there are {', '.join(beside)}" if beside else ""

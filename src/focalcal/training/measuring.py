@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from focalcal.base.files import null_for_nan
 from focalcal.gamma import GammaPolicy
 from focalcal.metrics.binning import equal_mass_sums, equal_width_sums
 from focalcal.metrics.calibration_error import mean_gap
@@ -31,7 +32,8 @@ def summary(stats: SampleStatistics) -> dict[str, float | None]:
     for name in ("nll", "entropy", "confidence"):
         values: Tensor = getattr(stats, name)
         figures |= {f"{name}_right": _mean(values[right]), f"{name}_wrong": _mean(values[wrong])}
-    return {name: value if math.isfinite(value) else None for name, value in figures.items()}
+    finite: dict[str, float | None] = null_for_nan(figures)
+    return finite
 
 
 def _mean(values: Tensor) -> float:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from focalcal.base.files import null_for_nan
 from focalcal.calibrators import CalibrationWarning, TemperatureScaling
 from focalcal.calibrators.temperature import Objective
 from focalcal.metrics import evaluate
@@ -50,5 +50,5 @@ def fitted_temperature(objective: Objective, val: Predictions) -> TemperatureSca
 
 
 def _values(preds: Predictions) -> dict[str, float | None]:
-    values = evaluate(preds, bootstrap=0).values
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}
+    values: dict[str, float | None] = null_for_nan(evaluate(preds, bootstrap=0).values)
+    return values

@@ -1,12 +1,12 @@
 """What a person sees while a run goes on: a bar on a terminal, plain lines elsewhere; always on stderr."""
 
-import sys
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TimeRemainingColumn
+
+from focalcal.base.progress import clock, note, on_terminal, progress_bar
 
 
 class Reporter:
@@ -32,7 +32,7 @@ def reporter(wanted: bool, name: str) -> Reporter:
     """What suits stderr."""
     if not wanted:
         return Reporter()
-    return _Bar(name) if sys.stderr.isatty() else _Lines(name)
+    return _Bar(name) if on_terminal() else _Lines(name)
 
 
 class _Lines(Reporter):
@@ -48,18 +48,13 @@ class _Lines(Reporter):
         self.note(f"epoch {done}/{self._epochs}  {described(record)}  {clock(left)} left")
 
     def note(self, sentence: str) -> None:
-        print(f"{self._name}: {sentence}", file=sys.stderr, flush=True)
+        note(sentence, about=self._name)
 
 
 class _Bar(Reporter):
     def __init__(self, name: str) -> None:
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
-            TextColumn("{task.fields[text]}", markup=False),
-            TimeRemainingColumn(elapsed_when_finished=True),
-        )
-        self._bar = Progress(*columns, console=Console(stderr=True, markup=False, highlight=False), transient=False)
+        left = TimeRemainingColumn(elapsed_when_finished=True)
+        self._bar = progress_bar("{task.description}", BarColumn(bar_width=20), "{task.fields[text]}", left)
         self._name, self._steps, self._epochs = name, 1, 1
         self._task: TaskID | None = None
         self._measured = ""
@@ -97,14 +92,3 @@ def described(record: Mapping[str, Any]) -> str:
     val = record["val"]
     figures = f"validation error {100 * val['error']:.1f}%, NLL {val['nll']:.3f}, ECE {100 * val['ece']:.1f}%"
     return f"loss {record['train']['loss']:.3f}, {figures}"
-
-
-def clock(seconds: float) -> str:
-    """Minutes and seconds, or hours and minutes.
-
-    Examples:
-        >>> clock(75), clock(7260)
-        ('1:15', '2 h 01 min')
-    """
-    whole = round(seconds)
-    return f"{whole // 60}:{whole % 60:02d}" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02d} min"

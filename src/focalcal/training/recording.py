@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from focalcal.base.files import null_for_nan
 from focalcal.training.gathering import gather_rows, sum_over_processes
 from focalcal.training.history import read_history, write_history
 from focalcal.training.measuring import (
@@ -49,7 +48,7 @@ def epoch_record(trainer: Trainer) -> dict[str, Any]:
         record["test"] = scaled_summary(trainer.predictions("test"))
     if _is_due(trainer, wanted.train_every):
         record["train_eval"] = scaled_summary(trainer.predictions("train"))
-    finite: dict[str, Any] = finite_or_null(record)
+    finite: dict[str, Any] = null_for_nan(record)
     return finite
 
 
@@ -72,18 +71,6 @@ def record_files(trainer: Trainer) -> None:
         if zero:
             path.parent.mkdir(parents=True, exist_ok=True)
             predictions.save(path)
-
-
-def finite_or_null(value: Any) -> Any:
-    """The same with null for NaN and infinite numbers, which JSON does not have.
-
-    Examples:
-        >>> finite_or_null({"a": float("inf"), "b": {"c": 1.5}})
-        {'a': None, 'b': {'c': 1.5}}
-    """
-    if isinstance(value, Mapping):
-        return {name: finite_or_null(item) for name, item in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _is_due(trainer: Trainer, every: int | None) -> bool:

@@ -1,6 +1,5 @@
 """``train``: from a recipe to a run directory."""
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -11,7 +10,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from focalcal.base.files import atomic_writer
+from focalcal.base.files import atomic_writer, write_json
 from focalcal.data import DataSet
 from focalcal.recipes import Recipe, load_recipe
 from focalcal.recipes.merging import merged, nested
@@ -133,7 +132,7 @@ def _run(
     trainer.fit()
     _write_predictions(fabric, trainer, folder)
     if fabric.is_global_zero:
-        _write_json(folder / "evaluation.json", run_evaluation(folder / "predictions", trainer))
+        write_json(folder / "evaluation.json", run_evaluation(folder / "predictions", trainer))
     fabric.barrier()
     return Run(folder, recipe)
 
@@ -165,7 +164,7 @@ def _samples(recipe: Recipe, data: DataSet | Mapping[str, Any] | None) -> DataSe
 
 def _prepare(fabric: Fabric, recipe: Recipe, data: DataSet, folder: Path) -> None:
     if fabric.is_global_zero:
-        _write_json(folder / "environment.json", {**environment(fabric), "data": dict(data.facts)})
+        write_json(folder / "environment.json", {**environment(fabric), "data": dict(data.facts)})
         with atomic_writer(folder / "config.yaml") as file:
             file.write(recipe.to_yaml().encode())
     fabric.barrier()
@@ -187,8 +186,3 @@ def _write_splits(fabric: Fabric, trainer: Trainer, where: Path) -> None:
         predictions = trainer.predictions(split)
         if fabric.is_global_zero:
             predictions.save(where / f"{split}.safetensors")
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    with atomic_writer(path) as file:
-        file.write(json.dumps(content, indent=2, allow_nan=False).encode())
