@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PEERS := .venv-peers
 PYTEST_WORKERS ?= 2
+FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench docs clean
+.PHONY: help setup demo check test fuzz lint bench docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -29,8 +30,14 @@ lint: setup  ## lint, format check, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+check: lint  ## the daily loop: lint, types, layers, and quick unit tests (no process, browser or real data)
+	env -u FOCALCAL_DATA $(BIN)/pytest -n $(PYTEST_WORKERS) --durations 5 -m 'not (processes or browser or whole or slow)' tests
+
 test: lint  ## all checks
 	$(BIN)/pytest -n $(PYTEST_WORKERS)
+
+fuzz: setup  ## property tests with other examples, for FUZZ_SECONDS (600); SEED=… repeats one round
+	$(BIN)/python tests/fuzz.py --seconds $(FUZZ_SECONDS) --workers $(PYTEST_WORKERS) $(if $(SEED),--seed $(SEED))
 
 bench: $(PEERS)/.installed  ## measure speed beside peers and floors; prints the tables
 	$(PEERS)/bin/python -m benchmarks
@@ -39,7 +46,7 @@ bench: $(PEERS)/.installed  ## measure speed beside peers and floors; prints the
 $(PEERS)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --upgrade pip
-	$(PEERS)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[references,report]' seaborn playwright
+	$(PEERS)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[references,report,translation]' seaborn playwright
 	$(PEERS)/bin/python -m pip install --quiet --no-deps torch-uncertainty==0.13.0
 	@touch $@
 

@@ -1,1 +1,1 @@
-"""Speed, measured side by side in one run: ratios to peers and to floors. ``make bench`` prints the tables."""
+"""Benchmarks: speed side by side in one run, as ratios to peers and floors. ``make bench`` prints the tables."""

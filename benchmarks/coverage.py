@@ -1,4 +1,4 @@
-"""How often bootstrap intervals cover what a metric estimates; run with ``python -m benchmarks.coverage``.
+"""Coverage: how often bootstrap intervals cover what a metric estimates; run ``python -m benchmarks.coverage``.
 
 Samples come from a known world: ten classes, logits z of a sample drawn from a normal distribution, labels drawn from
 softmax(z). A model of that world says softmax(z / T): T = 1 is calibrated, T < 1 over-confident. Because the posterior
@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from focalcal.metrics.binning import bin_index, equal_mass_bounds, sum_by_index
-from focalcal.metrics.comparison import COMPARED_METRICS, compare
-from focalcal.metrics.interval_methods import Method
-from focalcal.metrics.intervals import replicate
-from focalcal.metrics.smooth import residual_grid, smooth_ece_of_grid
+from focalcal.metrics.bootstrap.comparison import COMPARED_METRICS, compare
+from focalcal.metrics.bootstrap.interval_methods import Method
+from focalcal.metrics.bootstrap.intervals import replicate
+from focalcal.metrics.smooth import Residuals, residual_grid
 from focalcal.predictions import Predictions
 
 METRICS = ("error", "nll", "ece", "ada_ece", "classwise_ece", "mce", "debiased_ece", "smooth_ece")
@@ -31,7 +31,7 @@ POPULATION, CHUNK = 1_000_000, 100_000
 
 @dataclass
 class Population:
-    """Sums over a population, with the posterior in place of labels."""
+    """Sums over a population, with the posterior instead of labels."""
 
     temperature: float
     total: int = 0
@@ -56,7 +56,7 @@ class Population:
         self.class_gap += sum_by_index(place.reshape(-1), CLASSES * BINS, (said - posterior).reshape(-1))
 
     def values(self) -> dict[str, float]:
-        """Every metric of the population."""
+        """Return every metric of the population."""
         confidence, order = torch.cat(self.confidence).sort()
         right = torch.cat(self.right)[order]
         gap = confidence - right
@@ -74,7 +74,7 @@ class Population:
             "classwise_ece": float(self.class_gap.abs().sum()) / self.total / CLASSES,
             "mce": float((width_gap.abs() / count)[filled].max()),
             "debiased_ece": math.sqrt(float((mass_gap.square() / sizes).sum()) / self.total),
-            "smooth_ece": smooth_ece_of_grid(grid, self.total, float(gap.abs().sum())).value,
+            "smooth_ece": float(Residuals(grid, torch.tensor(float(self.total)), gap.abs().sum()).solution[0]),
         }
 
 
@@ -83,17 +83,17 @@ def draw(n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     return logits, torch.multinomial(torch.softmax(logits, 1), 1, generator=generator)[:, 0]
 
 
-def population_values(temperature: float, seed: int) -> dict[str, float]:
+def population_values(temperature: float, seed: int, size: int = POPULATION) -> dict[str, float]:
     generator = torch.Generator().manual_seed(seed)
     population = Population(temperature)
-    for _ in range(POPULATION // CHUNK):
+    for _ in range(size // CHUNK):
         population.add(SPREAD * torch.randn(CHUNK, CLASSES, generator=generator, dtype=torch.float64))
     return population.values()
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: how often (of all data sets) each method's interval covers the truth."""
+    """One row of the table: the share of data sets in which each method's interval covers the truth."""
 
     model: str
     n: int
@@ -127,7 +127,7 @@ def print_coverage(options: argparse.Namespace) -> None:
     print(f"| model | metric | population | {' | '.join(f'n = {n:,}' for n in options.sizes)} |")
     print("|:--|:--|--:|" + "--:|" * len(options.sizes))
     for model, temperature in MODELS.items():
-        truth = population_values(temperature, options.seed)
+        truth = population_values(temperature, options.seed, options.population)
         by_size = [list(coverage_of(model, n, truth, options)) for n in options.sizes]
         for rows in zip(*by_size, strict=True):
             cells = " | ".join(f"{row.mean_estimate:.4f}: {_percents(row.coverage)}" for row in rows)
@@ -139,14 +139,20 @@ def _percents(coverage: dict[str, float]) -> str:
 
 
 def shares_shown(n: int, temperature: float, options: argparse.Namespace) -> dict[str, float]:
-    """How often `compare` calls two models different; both see the logits through noise of their own."""
+    """Count how often `compare` calls two models different; both see the logits through noise of their own."""
     generator = torch.Generator().manual_seed(options.seed + n)
     shown = dict.fromkeys(COMPARED_METRICS, 0)
     for number in range(options.sets):
         logits, labels = draw(n, generator)
         a, b = (logits + torch.randn(n, CLASSES, generator=generator, dtype=torch.float64) for _ in range(2))
         models = Predictions.from_logits(a, labels), Predictions.from_logits(b / temperature, labels)
-        found = compare(*models, None, options.samples, options.samples, options.level, options.seed + number)
+        found = compare(
+            *models,
+            bootstrap=options.samples,
+            permutations=options.samples,
+            level=options.level,
+            seed=options.seed + number,
+        )
         for metric in COMPARED_METRICS:
             shown[metric] += found[metric].is_shown
     return {metric: count / options.sets for metric, count in shown.items()}
@@ -161,14 +167,16 @@ def print_comparisons(options: argparse.Namespace) -> None:
             print(f"| {temperature} | {n} | " + " | ".join(f"{100 * share:.0f}%" for share in shown.values()) + " |")
 
 
-def main() -> None:
+def main(quick: bool = False) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", type=int, default=100, help="data sets for each model and size")
     parser.add_argument("--samples", type=int, default=400, help="resamples (and permutations) for each data set")
     parser.add_argument("--level", type=float, default=0.90)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sizes", type=int, nargs="+", default=[500, 2000, 10000])
-    options = parser.parse_args()
+    parser.add_argument("--population", type=int, default=POPULATION, help="samples of the population")
+    few = ["--sets", "2", "--samples", "20", "--sizes", "100", "--population", str(CHUNK)] if quick else []
+    options = parser.parse_args(few if __name__ != "__main__" else None)
     torch.set_num_threads(1)
     print(f"Coverage of {options.level:.0%} intervals, {options.sets} data sets, {options.samples} resamples.")
     print("Mean estimate: percent covered by basic / percentile / BCa intervals.\n")

@@ -13,7 +13,7 @@ from PIL import Image
 from benchmarks.timing import machine, medians
 from focalcal.data import load_data
 from focalcal.data.augment import Augmentation
-from focalcal.data.catalogue import CIFAR10
+from focalcal.data.data_sets import CIFAR10
 from focalcal.data.images import ImageSamples, Normalisation
 
 BATCH, PADDING = 128, 4
@@ -29,7 +29,7 @@ def _cropped(image: Image.Image, generator: random.Random) -> Image.Image:
 
 
 def usual(arrays: list[np.ndarray], generator: random.Random) -> torch.Tensor:
-    """What a data set with transforms and a loader do: each image becomes a tensor, then they are stacked."""
+    """Do what a data set with transforms and a loader does: each image becomes a tensor, then they are stacked."""
     mean, std = (torch.tensor(values).view(3, 1, 1) for values in (_NORMALISATION.mean, _NORMALISATION.std))
     done = []
     for array in arrays:
@@ -39,16 +39,16 @@ def usual(arrays: list[np.ndarray], generator: random.Random) -> torch.Tensor:
 
 
 def lean(images: list[Image.Image], generator: random.Random) -> torch.Tensor:
-    """The least that can be done image by image: ready Pillow images, one pass of NumPy each, one stack."""
+    """Do the least possible image by image: ready Pillow images, one pass of NumPy each, one stack."""
     mean = np.array(_NORMALISATION.mean, np.float32) * 255
     scale = 1 / (np.array(_NORMALISATION.std, np.float32) * 255)
     done = [(np.asarray(_cropped(image, generator), np.float32) - mean) * scale for image in images]
     return torch.from_numpy(np.stack([pixels.transpose(2, 0, 1) for pixels in done]))
 
 
-def augmentation(size: int) -> float:
-    """How many times faster a batch of square images is."""
-    pixels = torch.randint(256, (2000, 3, size, size), dtype=torch.uint8)
+def augmentation(size: int, quick: bool) -> float:
+    """Measure how many times faster a batch of square images is."""
+    pixels = torch.randint(256, (256 if quick else 2000, 3, size, size), dtype=torch.uint8)
     samples = ImageSamples(
         pixels,
         torch.zeros(len(pixels), dtype=torch.int64),
@@ -72,7 +72,8 @@ def augmentation(size: int) -> float:
             "ours": epoch,
             "usual": lambda: usual(arrays, pillow_generator),
             "lean": lambda: lean(images, pillow_generator),
-        }
+        },
+        quick=quick,
     )
     times["ours"] /= len(batches)
     cells = " | ".join(f"{1e3 * times[name]:.2f}" for name in ("ours", "usual", "lean"))
@@ -82,8 +83,8 @@ def augmentation(size: int) -> float:
 
 
 def loading() -> None:
-    """Seconds from parquet to tensors: first with an empty cache of decoded images, then with a full one."""
-    if any(file.located() is None for file in CIFAR10):
+    """Time the way from parquet to tensors: with an empty cache of decoded images, then with a full one."""
+    if any(file.locate() is None for file in CIFAR10):
         print("CIFAR-10 is not here (set FOCALCAL_DATA): loading is not timed.")
         return
     kept = os.environ.get("FOCALCAL_CACHE")
@@ -100,7 +101,7 @@ def loading() -> None:
                 os.environ["FOCALCAL_CACHE"] = kept
 
 
-def main() -> None:
+def main(quick: bool = False) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     print(f"\n## Data: crop, flip and normalise {BATCH} images ({machine()})\n")
@@ -108,8 +109,11 @@ def main() -> None:
     print("|:--|--:|--:|--:|--:|--:|")
     # As in training, where larger tensors than these come and go: the C library keeps what is freed.
     torch.empty(31 << 20, dtype=torch.uint8)
-    ratios = [augmentation(size) for size in (32, 64)]
+    ratios = [augmentation(size, quick) for size in (32, 64)]
     print()
-    loading()
+    if quick:
+        print("CIFAR-10 is not loaded in a quick run.")
+    else:
+        loading()
     met = "met" if ratios[0] >= _TARGET else "MISSED"
     print(f"Target of {_TARGET} × at 32 × 32, against transforms image by image: {met} ({ratios[0]:.0f} ×).")

@@ -1,35 +1,56 @@
-"""The peers, each behind one small function; they live in an environment of their own that ``make bench`` sets up."""
+"""Peers, each behind one small function; ``make bench`` installs them into an environment of their own."""
 
 import importlib.util
 import sys
 import types
 import warnings
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+T = TypeVar("T")
+PACKAGES = {
+    "scikit-learn": "sklearn",
+    "probmetrics": "probmetrics",
+    "torchmetrics": "torchmetrics",
+    "torch-uncertainty": "torch_uncertainty",
+    "uncertainty-calibration": "calibration",
+}
 
+
+def is_installed(peer: str) -> bool:
+    return importlib.util.find_spec(PACKAGES[peer]) is not None
+
+
+def installed(calls: Mapping[str, Callable[[], T]]) -> dict[str, Callable[[], T]]:
+    """Return the calls of those peers that are installed."""
+    return {peer: call for peer, call in calls.items() if is_installed(peer)}
+
+
+@cache
 def torch_uncertainty_metrics() -> types.ModuleType:
-    """torch-uncertainty's calibration metrics without the rest of it, which imports torchvision."""
-    root = Path(next(iter(importlib.util.find_spec("torch_uncertainty").submodule_search_locations)))
+    """Import torch-uncertainty's calibration metrics without the rest of it, which imports torchvision."""
     for name in ("torch_uncertainty", "torch_uncertainty.metrics", "torch_uncertainty.metrics.classification"):
-        package = types.ModuleType(name)
-        package.__path__ = [str(root.joinpath(*name.split(".")[1:]))]
-        sys.modules.setdefault(name, package)
+        specification = importlib.util.find_spec(name)
+        assert specification is not None
+        # A package with its path that has not run its own __init__.
+        sys.modules[name] = importlib.util.module_from_spec(specification)
     return importlib.import_module("torch_uncertainty.metrics.classification.calibration")
 
 
 def scikit_learn_temperature(logits: Tensor, labels: Tensor) -> float:
-    """The temperature that scikit-learn's calibrator fits."""
+    """Fit a temperature with scikit-learn's calibrator."""
     from sklearn.calibration import _TemperatureScaling
 
     return 1 / float(_TemperatureScaling().fit(logits.numpy(), labels.numpy()).beta_)
 
 
 def probmetrics_temperature(logits: Tensor, labels: Tensor) -> float:
-    """The temperature that probmetrics' calibrator fits."""
+    """Fit a temperature with probmetrics' calibrator."""
     from probmetrics.calibrators import TemperatureScalingCalibrator
     from probmetrics.distributions import CategoricalLogits
 
@@ -39,14 +60,14 @@ def probmetrics_temperature(logits: Tensor, labels: Tensor) -> float:
 
 
 def torchmetrics_ece(probs: Tensor, labels: Tensor) -> float:
-    """ECE with 15 bins by torchmetrics."""
+    """Compute ECE with 15 bins by torchmetrics."""
     from torchmetrics.functional.classification import multiclass_calibration_error
 
     return float(multiclass_calibration_error(probs, labels, num_classes=probs.shape[1], n_bins=15))
 
 
 def torch_uncertainty_errors(probs: Tensor, labels: Tensor) -> tuple[float, float]:
-    """AdaECE and classwise-ECE with 15 bins by torch-uncertainty."""
+    """Compute AdaECE and classwise-ECE with 15 bins by torch-uncertainty."""
     metrics = torch_uncertainty_metrics()
     classes = probs.shape[1]
     adaptive = metrics.AdaptiveCalibrationError(task="multiclass", num_classes=classes, num_bins=15)
@@ -57,25 +78,14 @@ def torch_uncertainty_errors(probs: Tensor, labels: Tensor) -> tuple[float, floa
 
 
 def uncertainty_calibration_bootstrap(probs: np.ndarray, labels: np.ndarray) -> list[float]:
-    """uncertainty-calibration's interval of the top-label ECE, from its 100 bootstrap samples."""
+    """Compute uncertainty-calibration's interval of the top-label ECE, from its 100 bootstrap samples."""
     import calibration
 
     return calibration.get_calibration_error_uncertainties(probs, labels, p=1, mode="top-label")
 
 
-def require() -> None:
-    """Exits with a sentence where the peers are not installed."""
-    missing = [n for n in ("torch_uncertainty", "torchmetrics", "probmetrics", "calibration") if not _has(n)]
-    if missing:
-        sys.exit(f"The peers {', '.join(missing)} are not installed here: run this through `make bench`.")
-
-
-def _has(name: str) -> bool:
-    return importlib.util.find_spec(name) is not None
-
-
 def naive_grid(logits: Tensor, labels: Tensor, temperatures: list[float]) -> float:
-    """The temperature of least ECE by a loop of softmax + ECE, as it is usually written."""
+    """Find the temperature of least ECE by a loop of softmax + ECE, as it is usually written."""
     best, chosen = np.inf, 1.0
     for temperature in temperatures:
         confidence, prediction = torch.softmax(logits / temperature, 1).max(1)

@@ -1,4 +1,4 @@
-"""The report: how long it takes beside ``evaluate``, how large it is, how long a browser takes to open it.
+"""Report: the time to write it beside ``evaluate``, its size, and the time a browser takes to open it.
 
 ``python -m benchmarks.report`` measures 50,000×1,000 and 10,000,000×10 from files; ``--samples`` changes the second.
 """
@@ -37,7 +37,7 @@ _FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "
 
 
 def over_confident(n: int, classes: int, sharpness: float = 1.5) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits that are too sharp by a factor, and labels."""
+    """Make logits that are too sharp by a factor, and labels."""
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(0, classes, (n,), generator=generator)
     logits = torch.empty(n, classes).normal_(generator=generator)
@@ -45,19 +45,21 @@ def over_confident(n: int, classes: int, sharpness: float = 1.5) -> tuple[torch.
     return logits.mul_(sharpness), labels
 
 
-def beside_evaluate(folder: Path, console: Console) -> None:
+def beside_evaluate(folder: Path, console: Console, quick: bool) -> None:
     file, page = folder / "middle.safetensors", folder / "middle.html"
-    Predictions.from_logits(*over_confident(50_000, 1000)).save(file)
-    times = medians({"evaluate": lambda: evaluate(file), "report": lambda: write_report(file, page)}, seconds=30)
+    samples, classes = (500, 5) if quick else (50_000, 1000)
+    Predictions.from_logits(*over_confident(samples, classes)).save(file)
+    competitors = {"evaluate": lambda: evaluate(file), "report": lambda: write_report(file, page)}
+    times = medians(competitors, seconds=30, quick=quick)
     ratio = times["report"] / times["evaluate"]
     console.print(
-        f"50,000×1,000: evaluate with 1,000 resamples {times['evaluate']:.1f} s, report {times['report']:.1f} s "
-        f"({ratio:.2f}×), {page.stat().st_size / 1e6:.1f} MB"
+        f"{samples:,}×{classes:,}: evaluate with 1,000 resamples {times['evaluate']:.1f} s, "
+        f"report {times['report']:.1f} s ({ratio:.2f}×), {page.stat().st_size / 1e6:.1f} MB"
     )
-    opened(page, console)
+    open_page(page, console, 1 if quick else 5)
 
 
-def many_samples(folder: Path, console: Console, samples: int) -> None:
+def many_samples(folder: Path, console: Console, samples: int, quick: bool) -> None:
     file, page = folder / "large.safetensors", folder / "large.html"
     logits, labels = over_confident(samples, 10)
     save_file({"logits": logits, "labels": labels}, file)
@@ -69,11 +71,11 @@ def many_samples(folder: Path, console: Console, samples: int) -> None:
         f"{samples:,}×10: report {figures['seconds']:.0f} s, {figures['peak']:.0f} MB of memory at the peak, "
         f"{figures['before']:.0f} MB of it before it began; {page.stat().st_size / 1e6:.1f} MB"
     )
-    opened(page, console)
+    open_page(page, console, 1 if quick else 5)
 
 
-def opened(page: Path, console: Console) -> None:
-    """Open the page a few times and say how long it took until it can be used."""
+def open_page(page: Path, console: Console, times_opened: int) -> None:
+    """Open the page a few times and print how long it took until it can be used."""
     chromium = os.environ.get("FOCALCAL_CHROMIUM") or shutil.which("chromium")
     if chromium is None:
         console.print("  (no chromium, so opening is not measured)")
@@ -83,25 +85,27 @@ def opened(page: Path, console: Console) -> None:
     times = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(_FLAGS))
-        for _ in range(5):
+        for _ in range(times_opened):
             tab = browser.new_page()
             start = time.perf_counter()
-            tab.goto(page.resolve().as_uri())
+            tab.goto(page.resolve().as_uri(), timeout=120_000)
             tab.wait_for_selector("html[data-ready]", timeout=120_000)
             times.append(time.perf_counter() - start)
             tab.close()
         browser.close()
-    console.print(f"  opened and ready in {np.median(times):.2f} s (median of 5; fastest {min(times):.2f} s)")
+    console.print(
+        f"  opened and ready in {np.median(times):.2f} s (median of {times_opened}; fastest {min(times):.2f} s)"
+    )
 
 
 def anonymous_memory() -> float:
-    """MB of this process that are not a file's."""
+    """Return the MB of this process that are not a file's."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("RssAnon")) / 1024
 
 
 class Peak:
-    """The most memory that was in use inside the block, looked at every few milliseconds."""
+    """The most memory in use inside the block, sampled every few milliseconds."""
 
     def __enter__(self) -> "Peak":
         self.value, self._done = 0.0, False
@@ -119,12 +123,12 @@ class Peak:
         self._watcher.join()
 
 
-def main(samples: int = 10_000_000) -> None:
+def main(samples: int = 10_000_000, quick: bool = False) -> None:
     console = Console()
     console.print(machine())
     with tempfile.TemporaryDirectory() as name:
-        beside_evaluate(Path(name), console)
-        many_samples(Path(name), console, samples)
+        beside_evaluate(Path(name), console, quick)
+        many_samples(Path(name), console, 2_000 if quick else samples, quick)
 
 
 if __name__ == "__main__":

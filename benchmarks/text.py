@@ -1,4 +1,4 @@
-"""Text: the Tree-LSTM by heights beside node by node, texts grouped by length beside padded, word vectors; one thread.
+"""Texts: Tree-LSTM by heights beside node by node, texts grouped by length beside padded, word vectors; one thread.
 
 The real data are used where $FOCALCAL_DATA has them, else random ones of the same shape.
 """
@@ -20,8 +20,7 @@ from benchmarks.timing import machine, medians
 from focalcal.data.glove import find_vectors, open_vectors, read_vectors
 from focalcal.data.newsgroups import load_newsgroups
 from focalcal.data.sst import TreeSamples, load_sst
-from focalcal.data.text_tokens import NumberedTexts
-from focalcal.data.token_samples import TextBatch, TokenSamples
+from focalcal.data.text_tokens import NumberedTexts, TextBatch, TokenSamples
 from focalcal.data.trees import Trees
 from focalcal.models.gp_cnn import GlobalPoolingCNN
 from focalcal.models.tree_lstm import TreeLSTM
@@ -31,8 +30,8 @@ TREES_IN_A_BATCH, TEXTS_IN_A_BATCH, BATCHES = 25, 128, 20
 DATA = os.environ.get("FOCALCAL_DATA")
 
 
-def trees(table: Table) -> None:
-    data = load_sst() if DATA else load_sst(synthetic=500)
+def trees(table: Table, quick: bool) -> None:
+    data = load_sst() if DATA and not quick else load_sst(synthetic=50 if quick else 500)
     torch.manual_seed(0)
     net = TreeLSTM(2, embeddings=data.model_options["embeddings"])
     samples = data.train
@@ -45,19 +44,20 @@ def trees(table: Table) -> None:
             "recursion": lambda: [step_recursively(some) for some in batches[::5]],
         },
         seconds=20,
+        quick=quick,
     )
-    heights, recursive = seconds["heights"] / BATCHES, seconds["recursion"] / len(batches[::5])
+    heights, recursive = seconds["heights"] / len(batches), seconds["recursion"] / len(batches[::5])
     table.add_row(
         f"Tree-LSTM, training step of {TREES_IN_A_BATCH} trees",
         f"{heights * 1e3:.1f} ms",
         f"{recursive * 1e3:.0f} ms (node by node)",
         f"{recursive / heights:.0f} ×",
-        f"{heights * 6920 / TREES_IN_A_BATCH:.1f} s an epoch of 6,920 trees",
+        f"{heights * 6920 / TREES_IN_A_BATCH:.1f} s per epoch of 6,920 trees",
     )
 
 
 def tree_steps(net: TreeLSTM, samples: TreeSamples) -> tuple[Callable[[Tensor], None], Callable[[Tensor], None]]:
-    """A step of training with all nodes of one height at once, and one with a recursion of the same cell."""
+    """Make a step of training with all nodes of one height at once, and one with a recursion of the same cell."""
     optimizers = (
         torch.optim.Adagrad([p for name, p in net.named_parameters() if "embedding" not in name], 0.05),
         torch.optim.SGD(net.embedding.parameters(), 0.1),
@@ -104,16 +104,17 @@ def recursion(net: TreeLSTM, trees: Trees, position: int) -> Tensor:
     return torch.cat([states[node] for node in range(last - first)])
 
 
-def texts(table: Table) -> None:
-    samples, embeddings = some_texts()
+def texts(table: Table, quick: bool) -> None:
+    samples, embeddings = some_texts(quick)
     torch.manual_seed(0)
     net = GlobalPoolingCNN(20, embeddings=embeddings)
     optimizer = torch.optim.Adam([p for p in net.parameters() if p.requires_grad], 1e-3)
-    chosen = torch.randperm(len(samples))[: BATCHES * TEXTS_IN_A_BATCH]
+    in_batch = 4 if quick else TEXTS_IN_A_BATCH
+    chosen = torch.randperm(len(samples))[: BATCHES * in_batch]
     by_length = chosen[samples.lengths[chosen].argsort()]
 
     def learn(some: TokenSamples, positions: Tensor, logits: Callable[[TextBatch], Tensor] = net) -> None:
-        for batch in positions.split(TEXTS_IN_A_BATCH):
+        for batch in positions.split(in_batch):
             inputs, targets = some.batch(batch, device=CPU, generator=None)
             optimizer.zero_grad()
             functional.cross_entropy(logits(inputs), targets).backward()
@@ -129,25 +130,26 @@ def texts(table: Table) -> None:
     seconds = medians(
         {
             "grouped": lambda: learn(samples, by_length),
-            "padded to 1,000": lambda: learn(padded, chosen[:TEXTS_IN_A_BATCH]),
-            "padded, nn.Conv1d": lambda: learn(padded, chosen[:TEXTS_IN_A_BATCH], plain_layers),
+            "padded to 1,000": lambda: learn(padded, chosen[:in_batch]),
+            "padded, nn.Conv1d": lambda: learn(padded, chosen[:in_batch], plain_layers),
         },
         seconds=20,
+        quick=quick,
     )
     grouped = seconds.pop("grouped") / BATCHES
     for name, full in seconds.items():
         table.add_row(
-            f"Global-pooling CNN, training step of {TEXTS_IN_A_BATCH} texts",
+            f"Global-pooling CNN, training step of {in_batch} texts",
             f"{grouped * 1e3:.0f} ms (grouped by length)",
             f"{full * 1e3:.0f} ms ({name})",
             f"{full / grouped:.1f} ×",
-            f"{grouped * 15_098 / TEXTS_IN_A_BATCH:.0f} s an epoch of 15,098 texts",
+            f"{grouped * 15_098 / in_batch:.0f} s per epoch of 15,098 texts",
         )
 
 
-def some_texts() -> tuple[TokenSamples, Tensor]:
-    """The training split of 20 Newsgroups, or random texts with about its lengths."""
-    if DATA:
+def some_texts(quick: bool) -> tuple[TokenSamples, Tensor]:
+    """Load the training split of 20 Newsgroups, or make random texts with about its lengths."""
+    if DATA and not quick:
         data = load_newsgroups()
         assert isinstance(data.train, TokenSamples)
         return data.train, data.model_options["embeddings"]
@@ -157,9 +159,12 @@ def some_texts() -> tuple[TokenSamples, Tensor]:
     return TokenSamples(numbers, torch.randint(20, (4000,)), torch.arange(4000), 1000), torch.randn(20_002, 100)
 
 
-def vectors(table: Table) -> None:
+def vectors(table: Table, quick: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = find_vectors(Path(DATA, "glove"), 100) if DATA else written_vectors(Path(folder, "random.100d.txt"))
+        if DATA and not quick:
+            path = find_vectors(Path(DATA, "glove"), 100)
+        else:
+            path = write_vectors(Path(folder, "random.100d.txt"), 500 if quick else 36_893)
         words: list[str] = []
 
         def split_once() -> None:
@@ -167,7 +172,7 @@ def vectors(table: Table) -> None:
                 words[:] = [line.split(" ")[0] for line in stream.read().decode().splitlines()]
 
         split_once()
-        seconds = medians({"read": lambda: read_vectors(path, words), "split": split_once}, seconds=10)
+        seconds = medians({"read": lambda: read_vectors(path, words), "split": split_once}, seconds=10, quick=quick)
     table.add_row(
         f"word vectors, {len(words):,} words from {path.suffix}",
         f"{seconds['read']:.2f} s",
@@ -177,21 +182,21 @@ def vectors(table: Table) -> None:
     )
 
 
-def written_vectors(path: Path) -> Path:
-    values = np.random.default_rng(0).normal(0, 0.4, (36_893, 100))
+def write_vectors(path: Path, words: int) -> Path:
+    values = np.random.default_rng(0).normal(0, 0.4, (words, 100))
     path.write_text("".join(f"word{i} {' '.join(f'{x:.5f}' for x in row)}\n" for i, row in enumerate(values)))
     return path
 
 
-def main() -> None:
+def main(quick: bool = False) -> None:
     torch.set_num_threads(1)
     # Adagrad and SGD make sparse tensors of their own; torch wants to be told not to check them.
     torch.sparse.check_sparse_tensor_invariants.disable()
     console = Console(width=180)
-    console.print("Text,", "real data," if DATA else "random data,", machine())
+    console.print("Texts,", "real data," if DATA and not quick else "random data,", machine())
     table = Table("what", "focalcal", "beside", "ratio", "that is")
     for part in (vectors, trees, texts):
-        part(table)
+        part(table, quick)
     console.print(table)
 
 

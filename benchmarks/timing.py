@@ -9,21 +9,28 @@ import torch
 
 
 def medians(
-    competitors: Mapping[str, Callable[[], object]], *, seconds: float = 3.0, most: int = 300, fewest: int = 3
+    competitors: Mapping[str, Callable[[], object]],
+    *,
+    seconds: float = 3.0,
+    most: int = 300,
+    fewest: int = 3,
+    quick: bool = False,
 ) -> dict[str, float]:
-    """Median seconds of one call of each, the competitors taking turns for about ``seconds`` in all.
+    """Measure the median seconds of one call of each, the competitors taking turns for about ``seconds`` in all.
 
     A turn repeats a short call until it has taken two milliseconds or so, for the clock's sake and because that is how
-    a training loop meets it: with warm caches.
+    a training loop meets it: with warm caches. ``quick`` calls each of them once.
     """
-    repeats = {name: _repeats(call) for name, call in competitors.items()}
+    if quick:
+        seconds, fewest = 0.0, 1
+    repeats = {name: 1 if quick else _repeats(call) for name, call in competitors.items()}
     times: dict[str, list[float]] = {name: [] for name in competitors}
     end = time.perf_counter() + seconds
     rounds = 0
     while rounds < fewest or (time.perf_counter() < end and rounds < most):
         for name, call in competitors.items():
             if repeats[name] > 1:
-                call()  # the turn before was somebody else's: warm up again
+                call()  # another competitor ran before: warm up again
             start = time.perf_counter()
             for _ in range(repeats[name]):
                 call()
@@ -38,12 +45,12 @@ def _repeats(call: Callable[[], object]) -> int:
         call()
         taken = time.perf_counter() - start
         if taken > 0.5:
-            break  # a second look would only cost time
+            break  # a second call would only cost time
     return max(1, int(2e-3 / max(taken, 1e-7)))
 
 
 def machine() -> str:
-    """What the figures were measured on, in a line."""
+    """Describe what the figures were measured on, in one line."""
     return (
         f"{platform.machine()}, {torch.get_num_threads()} thread(s), Python {platform.python_version()}, "
         f"torch {torch.__version__}, {time.strftime('%Y-%m-%d')}"

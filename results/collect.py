@@ -1,77 +1,100 @@
-"""Puts a finished comparison into results/, or makes its tables again from the predictions that are kept there.
+"""Puts a finished sweep into results/, or makes its tables again from the predictions that are kept there.
 
-    python results/collect.py runs/resnet8 cifar10_resnet8 'focalcal compare cifar10/resnet8 --out runs/resnet8'
+    python results/collect.py runs/resnet8 cifar10_resnet8 'focalcal sweep cifar10/resnet8 --out runs/resnet8'
+    python results/collect.py runs/more cifar10_resnet8 'focalcal sweep … --out runs/more' --add
     python results/collect.py --again cifar10_resnet8
 
 The first keeps the predictions of every run (as small as the printed figures allow, at most 1 MB per run and 15 MB in
 all), its history and what else it recorded, and writes a README with the command, the versions and the date. The
-second needs nothing but this repository. Both write the tables from the kept predictions, and put the paper's figures
-beside them where it has any. A figure whose predictions are not kept stays as it was measured when it was collected.
+second keeps the runs that are there already, where they are not among the new ones. The third needs nothing but this
+repository. All write the tables from the kept predictions, and put the paper's figures beside them where it has any. A
+figure whose predictions are not kept stays as it was measured when it was collected.
 """
 
 import argparse
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from focalcal.comparison.finished import FinishedRun, finished_run, read_index
-from focalcal.comparison.outcome import FILES, measure
-from focalcal.comparison.plan import PlannedRun
-from focalcal.comparison.rows import Row, read_rows, title, write_rows
-from focalcal.paper import published
-from focalcal.training.run_directory import open_run
+from focalcal.loss_names import LOSS_NAMES
+from focalcal.paper import published_figures
+from focalcal.sweeps.finished import FinishedRun, finished_run, read_index, write_index
+from focalcal.sweeps.plan import PlannedRun
+from focalcal.sweeps.result import FILES, measure
+from focalcal.sweeps.result_rows import Row, read_rows, title, write_rows
+from focalcal.training import open_run
 from kept_predictions import check_in_all, keep, megabytes, size
 from recorded_files import copy_histories, copy_recorded
-from result_pages import beside_the_paper, how_it_was_made
+from result_pages import HOW, beside_the_paper, earlier_batches, how_it_was_made
 
 RESULTS = Path(__file__).parent
-_HOW = "\n## How it was made\n\n"
 
 
 def collect(
-    comparison: Path,
+    sweep: Path,
     name: str,
     command: str,
     *,
     without_ood: Sequence[str] = (),
     without_last: bool = False,
+    add: bool = False,
     bootstrap: int = 1000,
     results: Path = RESULTS,
 ) -> None:
-    """Keep what a comparison's runs left, and say how it was made; nothing changes where the budget does not allow it.
+    """Keep what a sweep's runs left, and say how it was made; nothing changes where the budget does not allow it.
 
     Args:
-        comparison: the folder that ``focalcal compare`` wrote.
+        sweep: the folder that ``focalcal sweep`` wrote.
         name: of the folder in results/.
         command: that made it, for the README.
         without_ood: losses whose out-of-distribution predictions are not kept.
         without_last: keep no predictions of the last epoch where another one was selected.
+        add: Keep the runs that the result has already, except those that are collected now.
         bootstrap: how many resamples make the intervals.
         results: where to.
     """
     folder = results / name
-    runs = _runs(comparison, without_ood)
+    runs = _runs(sweep, without_ood)
+    old = _old_runs(folder, {run.name for run in runs}) if add else []
     results.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=results, prefix=".collecting-") as place:
         new = Path(place, "predictions")
         new.mkdir()
         kept = keep(runs, new, without_ood=without_ood, without_last=without_last)
+        for run in old:
+            shutil.copytree(run.folder, new / run.name)
+        write_index(new, [*old, *kept])
         check_in_all([new, *(other for other in results.glob("*/predictions") if other.parent != folder)])
         folder.mkdir(exist_ok=True)
         shutil.rmtree(folder / "predictions", ignore_errors=True)
         new.rename(folder / "predictions")
     paths = {run.name: run.folder.parent for run in runs}
+    if not add:
+        shutil.rmtree(folder / "histories", ignore_errors=True)
+        shutil.rmtree(folder / "recorded", ignore_errors=True)
     copy_histories(paths, folder / "histories")
     copy_recorded(paths, folder / "recorded")
     for table in FILES.values():
-        write_rows(folder / table, read_rows(comparison / table))
-    how = how_it_was_made(folder, list(paths.values()), command, without_ood)
-    (folder / "README.md").write_text(_HOW + how, encoding="utf-8")
+        before = read_rows(folder / table) if add else []
+        rows = _merge(before, read_rows(sweep / table))
+        write_rows(folder / table, sorted(rows, key=_place) if add else rows)
+    earlier = earlier_batches(folder / "README.md") if add else ""
+    how = how_it_was_made(folder, list(paths.values()), command, earlier)
+    (folder / "README.md").write_text(HOW + how, encoding="utf-8")
     for run in kept:
         print(f"{run.name}: {megabytes(size(folder / 'predictions' / run.name))}")
     again(name, bootstrap=bootstrap, results=results)
+
+
+def _old_runs(folder: Path, replaced: Collection[str]) -> list[FinishedRun]:
+    """List the runs that a result has and that stay in it."""
+    runs = read_index(folder / "predictions")
+    methods = {row.method for row in read_rows(folder / FILES["ece"])}
+    if methods != {run.loss for run in runs}:
+        raise ValueError(f"{folder} has losses without predictions, which cannot be shown in one table with new runs.")
+    return [run for run in runs if run.name not in replaced]
 
 
 def again(name: str, *, bootstrap: int = 1000, results: Path = RESULTS) -> None:
@@ -85,9 +108,9 @@ def again(name: str, *, bootstrap: int = 1000, results: Path = RESULTS) -> None:
     for objective, table in FILES.items():
         write_rows(folder / table, _merge(before[objective], found.rows[objective]))
         stayed += len({_key(row) for row in before[objective]} - {_key(row) for row in found.rows[objective]})
-    how = (folder / "README.md").read_text(encoding="utf-8").partition(_HOW)[2]
-    (folder / "README.md").write_text(found.markdown() + _HOW + how, encoding="utf-8")
-    if published(title(runs[0].data), title(runs[0].model)):
+    how = (folder / "README.md").read_text(encoding="utf-8").partition(HOW)[2]
+    (folder / "README.md").write_text(found.to_markdown() + HOW + how, encoding="utf-8")
+    if published_figures(title(runs[0].data), title(runs[0].model)):
         (folder / "beside_the_paper.md").write_text(beside_the_paper(folder), encoding="utf-8")
     total = sum(size(other) for other in results.glob("*/predictions"))
     print(f"results/{name}: predictions {megabytes(size(folder / 'predictions'))} of {megabytes(total)} in all.")
@@ -96,17 +119,23 @@ def again(name: str, *, bootstrap: int = 1000, results: Path = RESULTS) -> None:
     )
 
 
-def _runs(comparison: Path, without_ood: Sequence[str]) -> list[FinishedRun]:
-    """The runs of a comparison's table, in their run directories."""
-    rows = read_rows(comparison / FILES["ece"])
+def _runs(sweep: Path, without_ood: Sequence[str]) -> list[FinishedRun]:
+    """The runs of a sweep's table, in their run directories."""
+    rows = read_rows(sweep / FILES["ece"])
     unknown = [loss for loss in without_ood if loss not in {row.method for row in rows}]
     if unknown:
-        raise ValueError(f"--without-ood names {unknown[0]}, which the comparison does not have.")
+        raise ValueError(f"--without-ood names {unknown[0]}, which the sweep does not have.")
     runs = []
     for loss, seed in dict.fromkeys((row.method, row.seed) for row in rows):
-        path = comparison / loss / f"seed-{seed}"
+        path = sweep / loss / f"seed-{seed}"
         runs.append(finished_run(PlannedRun(loss, seed, path, open_run(path).recipe)))
     return runs
+
+
+def _place(row: Row) -> tuple[int, int]:
+    """Sort as a sweep does: seeds by number, and the losses of each in the paper's order."""
+    place = LOSS_NAMES.index(row.method) if row.method in LOSS_NAMES else len(LOSS_NAMES)
+    return (row.seed, place)
 
 
 def _key(row: Row) -> tuple[object, ...]:
@@ -120,24 +149,25 @@ def _merge(before: Sequence[Row], measured: Sequence[Row]) -> list[Row]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one of the two commands."""
+    """Run one of the three commands."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("comparison", nargs="?", type=Path, help="the folder that focalcal compare wrote")
+    parser.add_argument("sweep", nargs="?", type=Path, help="the folder that focalcal sweep wrote")
     parser.add_argument("name", nargs="?", help="the folder in results/")
     parser.add_argument("command", nargs="?", help="the command that made it, for the README")
     parser.add_argument("--again", metavar="NAME", help="make the tables of results/NAME again")
     parser.add_argument("--without-ood", default="", metavar="LOSS,…", help="losses that keep no such predictions")
     parser.add_argument("--without-last", action="store_true", help="keep no last epoch where another was selected")
+    parser.add_argument("--add", action="store_true", help="keep the runs that the result has already")
     given = parser.parse_args(arguments)
     try:
-        if given.again is not None and given.comparison is None:
+        if given.again is not None and given.sweep is None:
             again(given.again)
         elif given.again is None and given.command is not None:
             losses = [loss.strip() for loss in given.without_ood.split(",") if loss.strip()]
-            names = (given.comparison, given.name, given.command)
-            collect(*names, without_ood=losses, without_last=given.without_last)
+            names = (given.sweep, given.name, given.command)
+            collect(*names, without_ood=losses, without_last=given.without_last, add=given.add)
         else:
-            parser.error("give COMPARISON NAME 'focalcal compare …', or --again NAME alone.")
+            parser.error("give SWEEP NAME 'focalcal sweep …', or --again NAME alone.")
     except ValueError as error:
         print(error, file=sys.stderr)
         sys.exit(2)

@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from focalcal.comparison.finished import FinishedRun, write_index
-from focalcal.comparison.outcome import FILES
-from focalcal.comparison.rows import Row, Selection, written
-from focalcal.comparison.scoring import score
+from focalcal.sweeps.finished import FinishedRun
+from focalcal.sweeps.result import FILES
+from focalcal.sweeps.result_rows import Row, Selection, written
+from focalcal.sweeps.scoring import score
 
 # All five severities of CIFAR-10-C would break the budget of a run: the rows of these are in the tables, and stay.
 LEFT_OUT = ("cifar10_c_1", "cifar10_c_2", "cifar10_c_3", "cifar10_c_4")
@@ -30,9 +30,7 @@ def keep(
     Raises:
         ValueError: one sentence, for a run that takes more than its budget.
     """
-    kept = [_keep(run, folder / run.name, run.loss not in without_ood, not without_last) for run in runs]
-    write_index(folder, kept)
-    return kept
+    return [_keep(run, folder / run.name, run.loss not in without_ood, not without_last) for run in runs]
 
 
 def size(folder: Path) -> int:

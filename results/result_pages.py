@@ -4,11 +4,13 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from focalcal.comparison.finished import read_index
-from focalcal.comparison.rows import read_rows
 from focalcal.paper import paper_tables
-from focalcal.paper.table import LEGEND
+from focalcal.paper.beside import LEGEND
+from focalcal.sweeps.finished import read_index
+from focalcal.sweeps.result_rows import read_rows
+from focalcal.training.run_directory import RunDirectory, read_history
 
+HOW = "\n## How it was made\n\n"
 _TABLES = (
     "`table.csv`: every figure, T by validation ECE (the paper's grid); `table_nll.csv`: T by validation NLL; "
     "`histories/`: every epoch of every run."
@@ -20,16 +22,22 @@ _RECORDED = (
 )
 
 
-def how_it_was_made(folder: Path, runs: Sequence[Path], command: str, without_ood: Sequence[str]) -> str:
+def earlier_batches(readme: Path) -> str:
+    """Read the command, machine and dates of the runs that a result has already from its README."""
+    how = readme.read_text(encoding="utf-8").partition(HOW)[2]
+    return how.partition(_TABLES)[0]
+
+
+def how_it_was_made(folder: Path, runs: Sequence[Path], command: str, earlier: str = "") -> str:
     """Command, machine, versions, dates, and what the files of a result are.
 
     Args:
         folder: of the result, with everything in it but the README.
         runs: the run directories.
         command: that made them.
-        without_ood: losses whose out-of-distribution predictions are not kept.
+        earlier: The same of the runs that were there before.
     """
-    environments = [json.loads((run / "environment.json").read_text(encoding="utf-8")) for run in runs]
+    environments = [json.loads(RunDirectory(run).environment.read_text(encoding="utf-8")) for run in runs]
     first = environments[0]
     days = sorted({environment["started"][:10] for environment in environments})
     versions = ", ".join(f"{name} {version}" for name, version in first["packages"].items())
@@ -40,13 +48,13 @@ def how_it_was_made(folder: Path, runs: Sequence[Path], command: str, without_oo
         f"a machine with {first['cores']} cores and no GPU, which had other work to do; {seconds / 3600:.1f} hours of "
         f"training in all. Python {first['python']}; {versions}.",
         _TABLES,
-        _about_predictions(folder, without_ood),
+        _about_predictions(folder),
         *[_RECORDED] * (folder / "recorded").is_dir(),
     ]
-    return "\n\n".join(facts) + "\n"
+    return earlier + "\n\n".join(facts) + "\n"
 
 
-def _about_predictions(folder: Path, without_ood: Sequence[str]) -> str:
+def _about_predictions(folder: Path) -> str:
     text = [
         "`predictions/`: logits and labels of every run, from which `python results/collect.py --again "
         f"{folder.name}` makes the tables again. Each row of logits is moved so that its largest is 0, and is in "
@@ -55,12 +63,15 @@ def _about_predictions(folder: Path, without_ood: Sequence[str]) -> str:
     short = [run.name for run in read_index(folder / "predictions") if "last" not in run.selections]
     if short:
         text.append(f"The last epoch is left out for its size in {', '.join(short)}; its rows stay as first measured.")
-    datasets = {row.dataset for row in read_rows(folder / "table.csv")}
-    if any("CIFAR-10-C severity" in dataset for dataset in datasets):
+    rows = read_rows(folder / "table.csv")
+    if any("CIFAR-10-C severity" in row.dataset for row in rows):
         text.append(
             "Of CIFAR-10-C only severity 5 is kept: the rows of the other severities were measured on all of its "
             "images when the runs were collected, and stay so."
         )
+    measured = {row.method for row in rows if row.is_out_of_distribution}
+    kept = {run.loss for run in read_index(folder / "predictions") if len(run.splits(run.shown)) > 2}
+    without_ood = sorted(measured - kept)
     if without_ood:
         text.append(f"No out-of-distribution set is kept for {', '.join(without_ood)}; those rows stay, too.")
     return " ".join(text)
@@ -73,5 +84,4 @@ def beside_the_paper(folder: Path) -> str:
 
 
 def _seconds(run: Path) -> float:
-    lines = (run / "history.jsonl").read_text(encoding="utf-8").splitlines()
-    return sum(json.loads(line)["seconds"] for line in lines)
+    return sum(epoch["seconds"] for epoch in read_history(RunDirectory(run).history))

@@ -210,3 +210,70 @@ def test_wrong_policies_are_refused_when_they_are_made(message, build):
     with pytest.raises(ValueError, match=message) as caught:
         build()
     assert "\n" not in str(caught.value)
+
+
+# ---------------------------------------------------------------- the optimum p̂(q) and the entropy bound
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(1e-6, 1 - 1e-6), st.floats(0, 8))
+def test_the_optimum_minimises_the_binary_focal_loss(q, gamma):
+    p = fc.focal_optimum(q, gamma)
+
+    def loss(x):
+        return -((1 - x) ** gamma) * q * math.log(x) - x**gamma * (1 - q) * math.log1p(-x)
+
+    around = [min(max(p + step, 1e-12), 1 - 1e-12) for step in (-1e-4, 1e-4)]
+    assert loss(p) <= min(map(loss, around)) + 1e-12
+    assert min(q, 0.5) - 1e-12 <= p <= max(q, 0.5) + 1e-12
+    assert fc.focal_optimum(1 - q, gamma) == pytest.approx(1 - p, abs=1e-9)
+
+
+def test_the_optimum_is_undone_by_the_focal_inverse():
+    q = np.array([0.001, 0.2, 0.5, 0.9, 0.999])
+    for gamma in (1.0, 3.0, 5.0):
+        p = fc.focal_optimum(q, gamma)
+        inverse = fc.FocalInverse(gamma).transform(fc.Predictions.from_probs(np.stack([p, 1 - p], 1), [0] * 5))
+        np.testing.assert_allclose(inverse.probs()[:, 0], q, rtol=1e-9)
+
+
+def test_the_optimum_at_the_ends_and_of_every_type():
+    assert [fc.focal_optimum(q, 3.0) for q in (0.0, 0.5, 1.0)] == [0.0, 0.5, 1.0]
+    assert fc.focal_optimum(0.3, 0.0) == 0.3
+    assert 0 < fc.focal_optimum(1e-300, 5.0) < 1e-40
+    single = fc.focal_optimum(torch.tensor([0.9], dtype=torch.float32), 1.0)
+    assert single.dtype == torch.float32
+    assert fc.focal_optimum(np.full((2, 1), 0.9), np.array([1.0, 2.0, 3.0])).shape == (2, 3)
+    with pytest.raises(ValueError, match=r"q must lie in \[0, 1\], got 1.5"):
+        fc.focal_optimum(1.5, 1.0)
+    with pytest.raises(ValueError, match="at least 0, got -1"):
+        fc.focal_optimum(0.5, -1.0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 12), st.floats(1, 10))
+def test_the_focal_loss_is_never_below_the_bound(seed, classes, gamma):
+    source = np.random.default_rng(seed)
+    p, q = (source.dirichlet(np.full(classes, source.uniform(0.1, 3)), size=20) for _ in range(2))
+    p = np.clip(p, 1e-12, 1)
+    bound = fc.entropy_bound(p, q, gamma)
+    loss = -((1 - p) ** gamma * q * np.log(p)).sum(1)
+    assert (loss >= bound - 1e-9).all()
+    slow = [
+        sum(b * math.log(b / a) for a, b in zip(one, other, strict=True) if b > 0)
+        + gamma * sum(a * math.log(a) for a in one)
+        for one, other in zip(p, q, strict=True)
+    ]
+    np.testing.assert_allclose(bound, slow, rtol=1e-9, atol=1e-9)
+
+
+def test_the_bound_of_what_is_not_a_distribution():
+    good = np.array([0.5, 0.5])
+    assert fc.entropy_bound(np.array([1.0, 0.0]), good, 1.0) == math.inf
+    assert fc.entropy_bound(torch.tensor([[0.5, 0.5]]), torch.tensor([[1.0, 0.0]]), 2.0).shape == (1,)
+    with pytest.raises(ValueError, match=r"of q must sum to 1 along the last dimension, got a sum of 0\.8"):
+        fc.entropy_bound(good, np.array([0.5, 0.3]), 1.0)
+    with pytest.raises(ValueError, match="p must hold probabilities"):
+        fc.entropy_bound(np.array([1.5, -0.5]), good, 1.0)
+    with pytest.raises(ValueError, match="same shape"):
+        fc.entropy_bound(good, np.array([[0.5, 0.5]]), 1.0)

@@ -25,7 +25,7 @@ HARDWARE = {"accelerator": "cpu", "threads": 1}
 
 def recipe(**changes):
     given = {"data": "own", "model": "own", "epochs": 2, "batch_size": 16, "optimizer": {"lr": 0.05}}
-    return Recipe.checked({"hardware": HARDWARE, **given, **changes}, "tiny")
+    return Recipe.check({"hardware": HARDWARE, **given, **changes}, "tiny")
 
 
 def vectors(count, seed):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from focalcal import (
         calibrators,
         data,
+        diagnosis,
         gamma,
         losses,
         metrics,
@@ -21,27 +22,37 @@ if TYPE_CHECKING:
         predictions,
         recipes,
         report,
+        sweeps,
         training,
     )
     from focalcal.calibrators import (
+        AutoCalibration,
+        BetaCalibration,
         CalibrationWarning,
         DirichletCalibration,
+        EnsembleTemperatureScaling,
         FocalInverse,
         FocalTemperatureScaling,
         HistogramBinning,
         Identity,
         IsotonicCalibration,
         MatrixScaling,
+        PlattScaling,
+        QuadraticScaling,
+        StructuredScaling,
         TemperatureScaling,
         VectorScaling,
         build_calibrator,
         load_calibrator,
     )
     from focalcal.data import DataSet, load_data, own_data
+    from focalcal.diagnosis import Diagnosis, diagnose
     from focalcal.gamma import (
         EpochGamma,
         FixedGamma,
         SampleGamma,
+        entropy_bound,
+        focal_optimum,
         gamma_star,
         gradient_factor,
     )
@@ -54,17 +65,18 @@ if TYPE_CHECKING:
         brier_loss,
         build_loss,
         focal_loss,
+        linear_focal_loss,
         mmce,
         smoothed_cross_entropy,
     )
     from focalcal.metrics import (
         Accumulator,
         Evaluation,
-        bootstrap,
         compare,
         compare_many,
         evaluate,
     )
+    from focalcal.metrics.bootstrap.intervals import bootstrap
     from focalcal.models import build_model
     from focalcal.predictions import (
         Predictions,
@@ -73,18 +85,23 @@ if TYPE_CHECKING:
         predict,
     )
     from focalcal.recipes import Recipe, load_recipe, recipe_names
-    from focalcal.training import Run, Trainer, open_run, train
+    from focalcal.report import write_report
+    from focalcal.sweeps import SweepResult, sweep
+    from focalcal.training import Run, open_run, train
 
 # Public name -> the module that has it.
 _WHERE = {
     "gradient_factor": "focalcal.gamma",
     "gamma_star": "focalcal.gamma",
+    "focal_optimum": "focalcal.gamma",
+    "entropy_bound": "focalcal.gamma",
     "FixedGamma": "focalcal.gamma",
     "EpochGamma": "focalcal.gamma",
     "SampleGamma": "focalcal.gamma",
     "focal_loss": "focalcal.losses",
     "FocalLoss": "focalcal.losses",
     "binary_focal_loss": "focalcal.losses",
+    "linear_focal_loss": "focalcal.losses",
     "brier_loss": "focalcal.losses",
     "BrierLoss": "focalcal.losses",
     "mmce": "focalcal.losses",
@@ -101,9 +118,15 @@ _WHERE = {
     "Accumulator": "focalcal.metrics",
     "compare": "focalcal.metrics",
     "compare_many": "focalcal.metrics",
-    "bootstrap": "focalcal.metrics",
+    "bootstrap": "focalcal.metrics.bootstrap.intervals",
     "TemperatureScaling": "focalcal.calibrators",
     "VectorScaling": "focalcal.calibrators",
+    "StructuredScaling": "focalcal.calibrators",
+    "EnsembleTemperatureScaling": "focalcal.calibrators",
+    "AutoCalibration": "focalcal.calibrators",
+    "PlattScaling": "focalcal.calibrators",
+    "BetaCalibration": "focalcal.calibrators",
+    "QuadraticScaling": "focalcal.calibrators",
     "MatrixScaling": "focalcal.calibrators",
     "DirichletCalibration": "focalcal.calibrators",
     "IsotonicCalibration": "focalcal.calibrators",
@@ -114,6 +137,11 @@ _WHERE = {
     "CalibrationWarning": "focalcal.calibrators",
     "build_calibrator": "focalcal.calibrators",
     "load_calibrator": "focalcal.calibrators",
+    "sweep": "focalcal.sweeps",
+    "SweepResult": "focalcal.sweeps",
+    "diagnose": "focalcal.diagnosis",
+    "Diagnosis": "focalcal.diagnosis",
+    "write_report": "focalcal.report",
     "build_model": "focalcal.models",
     "DataSet": "focalcal.data",
     "load_data": "focalcal.data",
@@ -122,7 +150,6 @@ _WHERE = {
     "load_recipe": "focalcal.recipes",
     "recipe_names": "focalcal.recipes",
     "Run": "focalcal.training",
-    "Trainer": "focalcal.training",
     "open_run": "focalcal.training",
     "train": "focalcal.training",
 }
@@ -136,16 +163,22 @@ _SUBMODULES = (
     "predictions",
     "metrics",
     "calibrators",
+    "diagnosis",
     "plots",
     "report",
+    "sweeps",
 )
 
 __all__ = [
     "Accumulator",
+    "AutoCalibration",
+    "BetaCalibration",
     "BrierLoss",
     "CalibrationWarning",
     "DataSet",
+    "Diagnosis",
     "DirichletCalibration",
+    "EnsembleTemperatureScaling",
     "EpochGamma",
     "Evaluation",
     "FixedGamma",
@@ -158,13 +191,16 @@ __all__ = [
     "LabelSmoothingLoss",
     "MMCELoss",
     "MatrixScaling",
+    "PlattScaling",
     "Predictions",
     "PredictionsFile",
+    "QuadraticScaling",
     "Recipe",
     "Run",
     "SampleGamma",
+    "StructuredScaling",
+    "SweepResult",
     "TemperatureScaling",
-    "Trainer",
     "VectorScaling",
     "__version__",
     "binary_focal_loss",
@@ -177,11 +213,16 @@ __all__ = [
     "compare",
     "compare_many",
     "data",
+    "diagnose",
+    "diagnosis",
+    "entropy_bound",
     "evaluate",
     "focal_loss",
+    "focal_optimum",
     "gamma",
     "gamma_star",
     "gradient_factor",
+    "linear_focal_loss",
     "load_calibrator",
     "load_data",
     "load_recipe",
@@ -199,8 +240,11 @@ __all__ = [
     "recipes",
     "report",
     "smoothed_cross_entropy",
+    "sweep",
+    "sweeps",
     "train",
     "training",
+    "write_report",
 ]
 
 

@@ -1,7 +1,7 @@
-"""The theory of γ: the gradient factor g(p, γ), its threshold γ*(p0), and the policies that choose γ in training.
+"""Theory of γ: the gradient factor g(p, γ), its threshold γ*(p0), and the policies that choose γ in training.
 
 Everything is written in the negative log-probability u = −log p, because that is what a network computes and because
-both ends stay exact in it: p = 1 is u = 0, p = 0 is u = +inf, and 1 − p is −expm1(−u) without cancellation.
+both ends are exact in it: p = 1 is u = 0, p = 0 is u = +inf, and 1 − p is −expm1(−u) without cancellation.
 """
 
 import math
@@ -17,27 +17,31 @@ import torch
 from torch import Tensor
 
 ArrayLike = TypeVar("ArrayLike", float, np.ndarray, Tensor)
+# What a loss computes γ for: arrays where the values are few and a call of PyTorch costs more than the arithmetic.
 Values = TypeVar("Values", np.ndarray, Tensor)
 
 # Newton's iteration for γ* halves its distance at worst (p0 near 0.5), then converges quadratically.
 _NEWTON_STEPS = 64
+# Of an interval at most 800 wide, down to the last bit of a float64.
+_BISECTIONS = 64
 # Looked up at every call of a loss, where asking numpy.finfo would be half of the cost.
 _LIMITS: dict[Any, torch.finfo] = {dtype: torch.finfo(dtype) for dtype in (torch.float32, torch.float64)}
 _LIMITS |= {np.dtype(np.float32): _LIMITS[torch.float32], np.dtype(np.float64): _LIMITS[torch.float64]}
 _NEEDS_EPOCH = "An epoch schedule of γ needs an epoch: call set_epoch on the loss, or at_epoch(e) on the schedule."
 
 
-def _expm1(values: Values) -> Values:
-    return torch.expm1(values) if isinstance(values, Tensor) else cast(np.ndarray, np.expm1(values))
+def _library(values: np.ndarray | Tensor) -> Any:
+    """Return torch or numpy, whichever computes with these values."""
+    return torch if isinstance(values, Tensor) else np
 
 
 def focal_power(nll: Values, gamma: float | Values) -> Values:
-    """(1 − p)^γ at p = exp(−nll), with 0^0 = 1."""
-    return (-_expm1(-nll)) ** gamma
+    """Compute (1 − p)^γ at p = exp(−nll), with 0^0 = 1."""
+    return cast(Values, (-_library(nll).expm1(-nll)) ** gamma)
 
 
 def power_and_factor(nll: Values, gamma: float | Values) -> tuple[Values, Values]:
-    """(1 − p)^γ and g(p, γ) at p = exp(−nll); for tensors and arrays alike.
+    """Compute (1 − p)^γ and g(p, γ) at p = exp(−nll), for tensors and arrays alike.
 
     As −p log p / (1 − p) = u / expm1(u), g = (1 − p)^γ · (1 + γ u / expm1(u)), a form of Proposition 1 that never meets
     0 · inf. In the quotient u is kept between the smallest normal number, where it rounds to its limit 1, and minus the
@@ -46,23 +50,23 @@ def power_and_factor(nll: Values, gamma: float | Values) -> tuple[Values, Values
     tiny = _LIMITS[nll.dtype].tiny
     u = nll.clip(tiny, -math.log(tiny))
     power = focal_power(nll, gamma)
-    return power, power + power * (u / _expm1(u) * gamma)
+    return power, power + power * (u / _library(u).expm1(u) * gamma)
 
 
 def factor_from_nll(nll: Tensor, gamma: float | Tensor) -> Tensor:
-    """g(p, γ) at p = exp(−nll), for any shape and real γ, finite wherever g is."""
+    """Compute g(p, γ) at p = exp(−nll), for any shape and real γ, finite wherever g is."""
     return power_and_factor(nll, gamma)[1]
 
 
 def gradient_factor(p: ArrayLike, gamma: float | ArrayLike) -> ArrayLike:
-    """How much larger the focal loss's gradient is than cross-entropy's, g(p, γ) of Proposition 1.
+    """Compute the ratio of the focal loss's gradient to cross-entropy's, g(p, γ) of Proposition 1.
 
     g(p, γ) = (1 − p)^γ − γ p (1 − p)^(γ−1) log p, where p is the probability of the true class: at the last linear
     layer the gradient of the focal loss is g times that of cross-entropy. g > 1 pushes a sample harder than
     cross-entropy does, g < 1 less.
 
     Args:
-        p: probabilities in [0, 1]; a float, an array or a tensor of any shape.
+        p: Probabilities in [0, 1]; a float, an array or a tensor of any shape.
         gamma: γ ≥ 0, a float or something that broadcasts with ``p``.
 
     Returns:
@@ -93,7 +97,7 @@ def gradient_factor(p: ArrayLike, gamma: float | ArrayLike) -> ArrayLike:
 
 
 def gamma_star(p0: ArrayLike) -> ArrayLike:
-    """The γ at which the focal loss starts to weaken gradients from probability p0 on, γ*(p0) of Proposition 2.
+    """Compute the γ from which the focal loss weakens gradients at all p ≥ p0, γ*(p0) of Proposition 2.
 
     It is the positive root of g(p0, γ) = 1. For every γ ≥ γ*(p0) and p ≥ p0, g(p, γ) ≤ 1. It exists only for
     0 < p0 < 0.5 and falls from infinity to 0 there.
@@ -104,7 +108,7 @@ def gamma_star(p0: ArrayLike) -> ArrayLike:
     1e-10 relative on [1e-6, 0.49]; nearer to 0.5, where γ* itself goes to 0, the relative error grows as 1/(1 − 2 p0).
 
     Args:
-        p0: probabilities in (0, 0.5); a float, an array or a tensor of any shape.
+        p0: Probabilities in (0, 0.5); a float, an array or a tensor of any shape.
 
     Returns:
         γ*, of the type and shape of ``p0``. Values outside (0, 0.5) raise; in a tensor that is not on the CPU they give
@@ -139,6 +143,94 @@ def _gamma_star_of_tensor(p0: Tensor) -> Tensor:
     return torch.where(inside, x / decay, torch.nan).to(p0.dtype)
 
 
+def focal_optimum(q: ArrayLike, gamma: float | ArrayLike) -> ArrayLike:
+    """Compute the minimiser p̂ of the binary focal loss where the true probability is q.
+
+    It minimises −(1 − x)^γ q log x − x^γ (1 − q) log(1 − x) over x in [0, 1]: q itself at γ = 0, and nearer to 0.5 the
+    larger γ is, so that a network that does not overfit is under-confident. Where the derivative is 0, the logit z of x
+    has log(q / (1 − q)) = log h(x) − log h(1 − x), h(x) = x / g(x, γ): increasing in z, and solved by bisection.
+
+    Args:
+        q: True probabilities in [0, 1]; a float, an array or a tensor of any shape.
+        gamma: γ ≥ 0, a float or something that broadcasts with ``q``.
+
+    Returns:
+        p̂, of the type of ``q`` and the broadcast shape.
+
+    Examples:
+        >>> [round(focal_optimum(0.9, gamma), 3) for gamma in (0.0, 1.0, 2.0, 3.0, 5.0)]
+        [0.9, 0.774, 0.694, 0.647, 0.597]
+    """
+    exact = [torch.as_tensor(value, dtype=torch.float64) for value in (q, gamma)]
+    probabilities, exponents = (value.cpu() for value in torch.broadcast_tensors(*exact))  # type: ignore[no-untyped-call]
+    if not bool(((probabilities >= 0) & (probabilities <= 1)).all()):
+        raise ValueError(f"q must lie in [0, 1], got {_first_outside(probabilities.numpy(), 0.0, 1.0)}.")
+    if not bool(((exponents >= 0) & exponents.isfinite()).all()):
+        raise ValueError(
+            f"gamma must be a finite number of at least 0, got {_first_outside(exponents.numpy(), 0.0, np.inf)}."
+        )
+    optimum = _optimum(probabilities, exponents)
+    if isinstance(q, Tensor):
+        return optimum.to(q.device, q.dtype)
+    return optimum.numpy() if isinstance(q, np.ndarray) or isinstance(gamma, np.ndarray) else float(optimum)
+
+
+def _optimum(q: Tensor, gamma: Tensor) -> Tensor:
+    """Solve for the larger of the two probabilities, whose logit lies between 0 and that of q."""
+    target = (torch.log(q) - torch.log1p(-q)).abs().clamp(max=800.0)
+    low, high = torch.zeros_like(target), target
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        is_low = _log_odds(middle, gamma) < target
+        low, high = torch.where(is_low, middle, low), torch.where(is_low, high, middle)
+    solved = torch.sigmoid(torch.where(q < 0.5, -high, high))
+    return torch.where((gamma == 0) | (q == 0) | (q == 1), q, solved)
+
+
+def _log_odds(logit: Tensor, gamma: Tensor) -> Tensor:
+    """Compute log h(x) − log h(1 − x) at x = sigmoid(logit): the log-odds of the q whose optimum x is."""
+    nlls = torch.nn.functional.softplus(-logit), torch.nn.functional.softplus(logit)
+    return logit - factor_from_nll(nlls[0], gamma).log() + factor_from_nll(nlls[1], gamma).log()
+
+
+def entropy_bound(p: Values, q: Values, gamma: float) -> Values:
+    """Compute KL(q‖p) − γ H[p], which the focal loss −Σ (1 − p_y)^γ q_y log p_y is never below for γ ≥ 1.
+
+    It is why the focal loss favours less confident predictions: minimising it lowers KL(q‖p) and raises the entropy.
+
+    Args:
+        p: Predicted distributions (…, K), an array or a tensor.
+        q: True distributions of the same shape, one-hot for a label.
+        gamma: γ ≥ 0; the bound is proved for γ ≥ 1.
+
+    Returns:
+        The bound in nats, (…); +inf where p is 0 and q is not.
+
+    Examples:
+        >>> round(float(entropy_bound(np.array([0.8, 0.2]), np.array([1.0, 0.0]), gamma=1.0)), 4)
+        -0.2773
+    """
+    gamma = _nonnegative(gamma)
+    predicted, true = (_distributions(value, name) for value, name in ((p, "p"), (q, "q")))
+    if predicted.shape != true.shape:
+        raise ValueError(f"p and q must have the same shape, got {tuple(predicted.shape)} and {tuple(true.shape)}.")
+    entropies = [torch.special.entr(value).sum(-1) for value in (predicted, true)]
+    cross_entropy = -torch.special.xlogy(true, predicted).sum(-1)
+    bound: Tensor = cross_entropy - entropies[1] - gamma * entropies[0]
+    return bound.to(p.device, p.dtype) if isinstance(p, Tensor) else bound.numpy()
+
+
+def _distributions(values: np.ndarray | Tensor, name: str) -> Tensor:
+    exact: Tensor = torch.as_tensor(values).double().cpu()
+    if exact.ndim == 0 or not bool(((exact >= 0) & (exact <= 1)).all()):
+        raise ValueError(f"{name} must hold probabilities, between 0 and 1, of each class along its last dimension.")
+    total = exact.sum(-1)
+    if not bool(((total - 1).abs() < 1e-4).all()):
+        wrong = float(total.flatten()[(total.flatten() - 1).abs().argmax()])
+        raise ValueError(f"The probabilities of {name} must sum to 1 along the last dimension, got a sum of {wrong:g}.")
+    return exact
+
+
 def _is_fake(x: Tensor) -> bool:
     from torch._subclasses.fake_tensor import FakeTensor
 
@@ -161,20 +253,20 @@ class GammaPolicy(ABC):
 
     @abstractmethod
     def __call__(self, p: Tensor) -> float | Tensor:
-        """γ for probabilities ``p`` (any shape): one float for all, or a tensor of the shape of ``p``."""
+        """Return γ for probabilities ``p`` (any shape): one float for all, or a tensor of the shape of ``p``."""
 
     @abstractmethod
     def for_nll(self, nll: Values) -> float | Values:
-        """γ for terms with negative log-probabilities ``nll``, a tensor or an array, as the losses ask for it."""
+        """Return γ for terms with negative log-probabilities ``nll``, which is what the losses have."""
 
     def at_epoch(self, epoch: int) -> "GammaPolicy":
-        """The policy in force in ``epoch`` (counted from 0)."""
+        """Return the policy in force in ``epoch``, counted from 0."""
         return self
 
 
 @dataclass(frozen=True)
 class FixedGamma(GammaPolicy):
-    """The same γ always (FL-1, FL-2, FL-3).
+    """One γ for everything (FL-1, FL-2, FL-3).
 
     Examples:
         >>> FixedGamma(3)(torch.tensor([0.1, 0.9]))
@@ -187,11 +279,11 @@ class FixedGamma(GammaPolicy):
         object.__setattr__(self, "gamma", _nonnegative(self.gamma))
 
     def __call__(self, p: Tensor) -> float:
-        """γ, whatever ``p`` is."""
+        """Return γ, whatever ``p`` is."""
         return self.gamma
 
     def for_nll(self, nll: Values) -> float:
-        """γ, whatever ``nll`` is."""
+        """Return γ, whatever ``nll`` is."""
         return self.gamma
 
 
@@ -200,7 +292,7 @@ class EpochGamma(GammaPolicy):
     """γ by the epoch of training (FLSc-531, FLSc-532).
 
     Args:
-        schedule: first epoch of a phase -> γ of the phase; the first key is 0. ``FocalLoss.set_epoch`` moves along it.
+        schedule: First epoch of a phase → γ of the phase; the first key is 0. ``FocalLoss.set_epoch`` moves along it.
 
     Examples:
         >>> schedule = EpochGamma({0: 5.0, 100: 3.0, 250: 1.0})
@@ -228,21 +320,21 @@ class EpochGamma(GammaPolicy):
         object.__setattr__(self, "gammas", tuple(_nonnegative(g) for g in schedule.values()))
 
     def __call__(self, p: Tensor) -> float:
-        """Refused: which γ holds depends on the epoch."""
+        """Raise: γ depends on the epoch."""
         raise ValueError(_NEEDS_EPOCH)
 
     def for_nll(self, nll: Values) -> float:
-        """Refused: which γ holds depends on the epoch."""
+        """Raise: γ depends on the epoch."""
         raise ValueError(_NEEDS_EPOCH)
 
     def at_epoch(self, epoch: int) -> FixedGamma:
-        """The γ of the phase that ``epoch`` (counted from 0) lies in."""
+        """Return the γ of the phase that ``epoch``, counted from 0, lies in."""
         if not epoch >= 0:
             raise ValueError(f"An epoch is counted from 0, got {epoch}.")
         return FixedGamma(next(g for s, g in zip(self.starts[::-1], self.gammas[::-1], strict=True) if s <= epoch))
 
     def scaled(self, total_epochs: int, of: int = 350) -> "EpochGamma":
-        """The same schedule for a run of ``total_epochs`` where this one is meant for ``of``.
+        """Scale the schedule from a run of ``of`` epochs to one of ``total_epochs``.
 
         Phases begin at the nearest whole epoch. In a run so short that two phases would begin in the same epoch, the
         later one takes it.
@@ -282,7 +374,7 @@ class SampleGamma(GammaPolicy):
         object.__setattr__(self, "gammas", tuple(_nonnegative(g) for g in self.gammas))
 
     def __call__(self, p: Tensor) -> Tensor:
-        """γ for every probability in ``p``, in its shape, float type and device, detached."""
+        """Return γ for every probability in ``p``, with its shape, float type and device, detached."""
         p = p.detach()
         gamma = torch.full_like(p, self.gammas[0])
         for threshold, above in zip(self.thresholds, self.gammas[1:], strict=True):
@@ -290,13 +382,13 @@ class SampleGamma(GammaPolicy):
         return gamma
 
     def for_nll(self, nll: Values) -> Values:
-        """γ for every negative log-probability in ``nll``, without computing its probability.
+        """Return γ for every negative log-probability in ``nll``, without computing its probability.
 
         A computed nll can be an ulp or two off: so that p = 0.2 is found at 0.2 (five equal logits, say), a probability
         counts as having reached a threshold from four ulps below it.
         """
-        library: Any = torch if isinstance(nll, Tensor) else np
         slack = 4 * _LIMITS[nll.dtype].eps
+        library = _library(nll)
         gamma = library.full_like(nll, self.gammas[0])
         for threshold, above in zip(self.thresholds, self.gammas[1:], strict=True):
             gamma = library.where(nll <= slack - math.log(threshold), above, gamma)
@@ -304,17 +396,17 @@ class SampleGamma(GammaPolicy):
 
     @classmethod
     def flsd53(cls) -> "SampleGamma":
-        """The paper's FLSD-53: 5 on [0, 0.2), 3 on [0.2, 1]."""
+        """Make the paper's FLSD-53: 5 on [0, 0.2), 3 on [0.2, 1]."""
         return cls(thresholds=(0.2,), gammas=(5.0, 3.0))
 
     @classmethod
     def flsd532(cls) -> "SampleGamma":
-        """The paper's FLSD-532: 5 on [0, 0.2), 3 on [0.2, 0.5), 2 on [0.5, 1]."""
+        """Make the paper's FLSD-532: 5 on [0, 0.2), 3 on [0.2, 0.5), 2 on [0.5, 1]."""
         return cls(thresholds=(0.2, 0.5), gammas=(5.0, 3.0, 2.0))
 
     @classmethod
     def from_p0(cls, p0: Sequence[float]) -> "SampleGamma":
-        """γ*(p0) of each p0 in turn, by Proposition 2; every p0 but the last is also where the next γ begins.
+        """Take γ*(p0) of each p0, by Proposition 2; every p0 but the last is also where the next γ begins.
 
         ``from_p0((0.2, 0.25))`` is FLSD-53 before its rounding: γ*(0.2) below 0.2, γ*(0.25) from there on.
 
@@ -329,7 +421,7 @@ class SampleGamma(GammaPolicy):
 
 
 def as_policy(gamma: float | GammaPolicy) -> GammaPolicy:
-    """A number as a policy; a policy as itself."""
+    """Turn a number into a policy; leave a policy as it is."""
     if isinstance(gamma, GammaPolicy):
         return gamma
     if isinstance(gamma, (int, float, np.integer, np.floating)) and not isinstance(gamma, bool):

@@ -1,8 +1,8 @@
-"""What losses are called: the one list that recipes are checked by and losses are built by."""
+"""Loss names: the one list that recipes are checked against and losses are built from."""
 
 import re
 
-from focalcal.base.suggestions import nearest_name
+from focalcal.base.suggestions import did_you_mean
 
 LOSS_NAMES = (
     "cross-entropy",
@@ -22,7 +22,7 @@ _NUMBERED = re.compile(r"(fl|ls)-([0-9]+(?:\.[0-9]+)?)")
 
 
 def numbered_loss(name: str) -> tuple[str, float] | None:
-    """The kind and the number of a name that is made of both, fl-<γ> or ls-<α>.
+    """Split a name made of a kind and a number, fl-<γ> or ls-<α>; None for other names.
 
     Examples:
         >>> numbered_loss("fl-2.5"), numbered_loss("flsd-53")
@@ -33,7 +33,7 @@ def numbered_loss(name: str) -> tuple[str, float] | None:
 
 
 def problem_of_loss(name: str) -> str | None:
-    """What is wrong with the name of a loss, without the full stop; None if it can be built.
+    """Say what is wrong with the name of a loss, without the full stop; None if it can be built.
 
     Examples:
         >>> problem_of_loss("ls-0.1") is None
@@ -48,7 +48,4 @@ def problem_of_loss(name: str) -> str | None:
         return f"The α of ls-<α> must lie in [0, 1), got {numbered[1]:g}"
     if numbered is not None or name in LOSS_NAMES:
         return None
-    nearest = nearest_name(name, LOSS_NAMES, cutoff=0.4)
-    if nearest:
-        return f"There is no loss {name!r}; did you mean {nearest!r}?"
-    return f"There is no loss {name!r}; known are {', '.join(LOSS_NAMES)}, ls-<α>, fl-<γ>"
+    return f"There is no loss {name!r}" + did_you_mean(name, (*LOSS_NAMES, "ls-<α>", "fl-<γ>"), cutoff=0.4).rstrip(".")

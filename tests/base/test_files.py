@@ -32,7 +32,10 @@ def test_the_old_file_is_there_until_the_new_one_is_complete(tmp_path):
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"nowhere; make it first\."), atomic_writer(tmp_path / "nowhere" / "file"):
+    with (
+        pytest.raises(ValueError, match="its folder does not exist; make it first"),
+        atomic_writer(tmp_path / "nowhere" / "file"),
+    ):
         pass
 
 

@@ -8,23 +8,19 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import focalcal
-from focalcal.calibrators import METHODS, TemperatureScaling, build_calibrator
+from focalcal.calibrators import METHODS, CalibrationWarning, TemperatureScaling
 from focalcal.calibrators.base import keep_argmax
 from focalcal.metrics.calibration_error import ece
 from focalcal.metrics.scores import accuracy, nll
 from focalcal.predictions import Predictions
+from oracles.calibrators import LEARNING, STEPS, build, classes_of, validation
 from oracles.temperature import sampled_predictions
 
-LEARNING = tuple(m for m in METHODS if m not in ("identity", "focal-inverse"))
 
-
-def build(method):
-    return build_calibrator(method, **({"gamma": 2.0} if method == "focal-inverse" else {}))
-
-
-@pytest.fixture(scope="module")
-def val():
-    return sampled_predictions(300, 4, 2.0, split="val", ids=range(300), class_names=["a", "b", "c", "d"])
+@pytest.fixture
+def val(method):
+    names = ["a", "b", "c", "d"][: classes_of(method)]
+    return validation(method, split="val", ids=range(300), class_names=names)
 
 
 @pytest.mark.parametrize("method", LEARNING)
@@ -41,7 +37,9 @@ def test_a_failed_second_fit_leaves_nothing_fitted(method, val):
     calibrator = build(method).fit(val)
     masked = Predictions.from_logits(torch.tensor([[0.0, 1.0], [-torch.inf, 1.0]]), [0, 0])
     try:
-        calibrator.fit(masked)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrationWarning)
+            calibrator.fit(masked)
     except ValueError:
         with pytest.raises(NotFittedError):
             calibrator.transform(val)
@@ -72,14 +70,19 @@ def test_the_record_tells_nll_and_ece_before_and_after(method, kind, val):
     preds = val if kind == "logits" else Predictions.from_probs(val.probs(), val.labels, split="val")
     calibrator = build(method).fit(preds)
     record, calibrated = calibrator.record_, calibrator.transform(preds)
-    assert (record.focalcal, record.samples, record.classes, record.split) == (focalcal.__version__, 300, 4, "val")
+    assert (record.focalcal, record.samples, record.classes, record.split) == (
+        focalcal.__version__,
+        300,
+        classes_of(method),
+        "val",
+    )
     assert (record.nll_before, record.ece_before) == pytest.approx((nll(preds), ece(preds)), rel=1e-9)
     assert (record.nll_after, record.ece_after) == pytest.approx((nll(calibrated), ece(calibrated)), rel=1e-9)
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if m not in ("identity", "focal-inverse", "histogram")])
 def test_fitting_repairs_over_confidence(method):
-    val, test = sampled_predictions(4000, 4, 3.0), sampled_predictions(4000, 4, 3.0, seed=9)
+    val, test = validation(method, 4000, scale=3.0), validation(method, 4000, scale=3.0, seed=9)
     calibrated = build(method).fit(val).transform(test)
     assert ece(calibrated) < 0.3 * ece(test)
 
@@ -92,7 +95,7 @@ def test_accuracy_is_unchanged_where_that_is_promised(method, val):
 @pytest.mark.parametrize("method", METHODS)
 def test_another_number_of_classes_is_an_error(method, val):
     calibrator = build(method).fit(val)
-    with pytest.raises(ValueError, match=r"fitted on 4 classes and cannot be applied to predictions of 3\.$"):
+    with pytest.raises(ValueError, match=r"fitted on \d classes and cannot be applied to predictions of 3\.$"):
         calibrator.transform(sampled_predictions(5, 3))
 
 
@@ -133,7 +136,7 @@ def test_modules_give_what_transform_gives(method, val):
     for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 2e-5), (torch.float16, 2e-2)):
         logits = calibrator.to_module()(val.values.to(dtype))
         assert logits.dtype == dtype
-        if method not in ("histogram", "isotonic") or dtype == torch.float64:  # rounding moves a value past a step
+        if method not in STEPS or dtype == torch.float64:  # rounding moves a value past a step
             torch.testing.assert_close(logits.double().softmax(1), expected, rtol=0, atol=tolerance)
 
 
@@ -148,9 +151,22 @@ def test_modules_can_be_appended_exported_and_moved(method, val):
             network, (logits,), dynamic_shapes={"input": {0: torch.export.Dim("samples")}}
         ).module()
     torch.testing.assert_close(exported(logits[:7]), module(logits[:7]))
-    twin = build(method).fit(sampled_predictions(300, 4, 3.0, seed=5)).to_module()
-    if method != "isotonic":  # whose curves have other lengths
+    twin = build(method).fit(validation(method, scale=3.0, seed=5)).to_module()
+    if method not in ("isotonic", "auto"):  # whose curves have other lengths, whose members may be others
         twin.load_state_dict(module.state_dict())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_modules_take_the_class_on_axis_one_whatever_follows(method, val):
+    """Vector scaling and histogram binning once took the last axis where it was as long as the classes."""
+    module, classes = build(method).fit(val).to_module(), classes_of(method)
+    logits = val.values[: 15 * classes].reshape(3, 5, classes, classes).movedim(2, 1)
+    calibrated = module(logits)
+    assert calibrated.shape == logits.shape
+    rows = logits.movedim(1, -1).reshape(-1, classes)
+    torch.testing.assert_close(calibrated.movedim(1, -1).reshape(-1, classes), module(rows))
+    calibrated = module(logits[..., 0])
+    torch.testing.assert_close(calibrated, module(logits)[..., 0])
 
 
 def test_values_of_every_kind_of_float_are_calibrated_alike():

@@ -12,16 +12,12 @@ from focalcal.calibrators import (
     IsotonicCalibration,
     TemperatureScaling,
     VectorScaling,
-    build_calibrator,
     load_calibrator,
 )
 from focalcal.calibrators.files import learned_number, learned_tensor, write_json
 from focalcal.predictions import Predictions
+from oracles.calibrators import build, validation
 from oracles.temperature import sampled_predictions
-
-
-def build(method):
-    return build_calibrator(method, **({"gamma": 2.0} if method == "focal-inverse" else {}))
 
 
 @pytest.fixture(scope="module")
@@ -30,19 +26,21 @@ def val():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_is_loaded_is_what_was_saved(method, val, tmp_path):
+def test_what_is_loaded_is_what_was_saved(method, tmp_path):
+    val = validation(method, 200, 3, split="val")
     calibrator, path = build(method).fit(val), tmp_path / "calibrator.json"
     calibrator.save(path)
     loaded = load_calibrator(path)
     assert type(loaded) is type(calibrator)
     assert repr(loaded) == repr(calibrator)
     assert loaded.record_ == calibrator.record_
-    test = sampled_predictions(100, 3, 2.0, seed=1)
+    test = validation(method, 100, 3, seed=1)
     assert torch.equal(loaded.transform(test).values, calibrator.transform(test).values)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_same_fit_gives_the_same_bytes(method, val, tmp_path):
+def test_the_same_fit_gives_the_same_bytes(method, tmp_path):
+    val = validation(method, 200, 3, split="val")
     build(method).fit(val).save(tmp_path / "a.json")
     build(method).fit(val).save(tmp_path / "b.json")
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
@@ -57,7 +55,7 @@ def test_the_file_is_json_that_a_person_can_read(val, tmp_path):
     content = json.loads((tmp_path / "t.json").read_text())
     assert list(content) == ["format", "format_version", "method", "parameters", "learned", "fitted_on"]
     assert content["learned"] == {"temperature": 2.0}
-    assert content["parameters"] == {"objective": "ece", "grid": [1.0, 2.0], "bins": 15}
+    assert content["parameters"] == {"objective": "ece", "grid": [1.0, 2.0], "bins": 15, "mix_uniform": None}
     assert (content["fitted_on"]["samples"], content["fitted_on"]["split"]) == (200, "val")
 
 
@@ -84,7 +82,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(val, tmp_path):
         write_json({"format": object()}, path)
     assert path.read_bytes() == old
     assert list(tmp_path.iterdir()) == [path]
-    with pytest.raises(ValueError, match="there is no folder"):
+    with pytest.raises(ValueError, match="its folder does not exist"):
         TemperatureScaling().fit(val).save(tmp_path / "missing" / "c.json")
 
 
@@ -137,7 +135,7 @@ def test_what_is_not_a_calibrator_gets_one_sentence(content, match, tmp_path):
         (VectorScaling, ("learned", "bias"), [1.0, None, 2.0], "bias holds None"),
         (VectorScaling, ("learned", "bias"), [1.0, [2.0], 2.0], "damaged"),
         (HistogramBinning, ("learned", "frequency"), [[2.0] * 15] * 3, "frequency is outside"),
-        (IsotonicCalibration, ("learned", "thresholds"), [[0.5]], "thresholds is not one list a class"),
+        (IsotonicCalibration, ("learned", "thresholds"), [[0.5]], "thresholds is not one list per class"),
         (IsotonicCalibration, ("learned", "curve"), [[0.5]] * 3, "does not belong to the thresholds"),
         (IsotonicCalibration, ("learned", "curve"), [[]] * 3, "damaged"),
     ],

@@ -2,41 +2,39 @@
 
 import pytest
 
-from focalcal.calibrators import (
-    METHODS,
-    DirichletCalibration,
-    FocalInverse,
-    FocalTemperatureScaling,
-    HistogramBinning,
-    Identity,
-    IsotonicCalibration,
-    MatrixScaling,
-    TemperatureScaling,
-    VectorScaling,
-    build_calibrator,
-)
+import focalcal.calibrators as cal
+from focalcal.calibrators import METHODS, build_calibrator
+from oracles.calibrators import build
 
 NAMES = {
-    "temperature": TemperatureScaling,
-    "temperature-ece": TemperatureScaling,
-    "vector": VectorScaling,
-    "matrix": MatrixScaling,
-    "dirichlet": DirichletCalibration,
-    "isotonic": IsotonicCalibration,
-    "histogram": HistogramBinning,
-    "identity": Identity,
-    "focal-inverse": FocalInverse,
-    "focal-temperature": FocalTemperatureScaling,
+    "auto": cal.AutoCalibration,
+    "beta": cal.BetaCalibration,
+    "dirichlet": cal.DirichletCalibration,
+    "ensemble-temperature": cal.EnsembleTemperatureScaling,
+    "focal-inverse": cal.FocalInverse,
+    "focal-temperature": cal.FocalTemperatureScaling,
+    "histogram": cal.HistogramBinning,
+    "identity": cal.Identity,
+    "isotonic": cal.IsotonicCalibration,
+    "matrix": cal.MatrixScaling,
+    "platt": cal.PlattScaling,
+    "quadratic": cal.QuadraticScaling,
+    "structured-matrix": cal.StructuredScaling,
+    "structured-vector": cal.StructuredScaling,
+    "temperature": cal.TemperatureScaling,
+    "temperature-ece": cal.TemperatureScaling,
+    "vector": cal.VectorScaling,
 }
 
 
 def test_every_name_builds_its_calibrator():
     assert set(METHODS) == set(NAMES)
     for name, kind in NAMES.items():
-        options = {"gamma": 3.0} if name == "focal-inverse" else {}
-        assert type(build_calibrator(name, **options)) is kind
+        assert type(build(name)) is kind
     assert build_calibrator("temperature").objective == "nll"
     assert build_calibrator("temperature-ece").objective == "ece"
+    assert build_calibrator("structured-vector").kind == "vector"
+    assert build_calibrator("structured-matrix", strength="cv").strength == "cv"
 
 
 def test_options_reach_the_constructor():
@@ -53,14 +51,16 @@ def test_a_misspelt_name_gets_the_nearest(name, hint):
 
 
 def test_a_name_like_no_other_gets_the_list():
-    with pytest.raises(ValueError, match="there are dirichlet, focal-inverse"):
+    with pytest.raises(ValueError, match="there are auto, beta, dirichlet"):
         build_calibrator("zzzz")
 
 
 def test_options_are_checked_by_name():
     with pytest.raises(TypeError, match=r"'vector' has no option 'bins'; its options are: intercept_penalty"):
         build_calibrator("vector", bins=3)
-    with pytest.raises(TypeError, match="'temperature-ece' has no option 'objective'; its options are: grid, bins"):
+    with pytest.raises(
+        TypeError, match="'temperature-ece' has no option 'objective'; its options are: grid, bins, mix_uniform"
+    ):
         build_calibrator("temperature-ece", objective="nll")
     with pytest.raises(TypeError, match="'identity' has no option 'x'; its options are: none"):
         build_calibrator("identity", x=1)

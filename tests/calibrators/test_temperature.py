@@ -14,7 +14,6 @@ from sklearn.frozen import FrozenEstimator
 from focalcal.calibrators import CalibrationWarning, TemperatureScaling, load_calibrator
 from focalcal.metrics.calibration_error import ece
 from focalcal.metrics.scores import accuracy, nll
-from focalcal.metrics.temperature_search import logits_of
 from focalcal.predictions import Predictions
 from oracles.real_files import REAL_FILES, real_arrays
 from oracles.temperature import best_inverse_temperature, grid_errors, sampled_predictions
@@ -119,7 +118,7 @@ def test_separable_data_warn_and_stay_bounded():
 
 def test_constant_and_contrary_logits_warn_and_stay_bounded():
     for values in (torch.full((2, 2), 3.0), torch.tensor([[0.0, 4.0], [4.0, 0.0]])):
-        with pytest.warns(CalibrationWarning, match=r"upper bound 10000: the logits do not speak for the labels"):
+        with pytest.warns(CalibrationWarning, match=r"upper bound 10000: the logits say nothing about the labels"):
             scaler = TemperatureScaling().fit(Predictions.from_logits(values, [0, 1]))
         assert scaler.temperature_ == pytest.approx(1e4)
 
@@ -158,7 +157,7 @@ def test_probmetrics_finds_the_same_temperature(name, dtype):
 def test_nll_is_no_worse_than_scikit_learns(name):
     probs, labels = real_arrays(name)
     preds = Predictions.from_probs(probs, labels)
-    logits = logits_of(preds).numpy()
+    logits = preds.logits().numpy()
     given = FrozenEstimator(_Given().fit(logits, labels))
     calibrated = CalibratedClassifierCV(given, method="temperature").fit(logits, labels)
     theirs = Predictions.from_probs(calibrated.predict_proba(logits), labels)

@@ -6,11 +6,13 @@ import pytest
 import torch
 
 from focalcal.calibrators import METHODS, TemperatureScaling, build_calibrator, load_calibrator
-from focalcal.cli.calibration import COMPARED
+from focalcal.cli.calibrate import COMPARED
 from focalcal.metrics import evaluate
 from focalcal.predictions import Predictions
+from oracles.calibrators import TWO_CLASSES
 from oracles.known_truth import predictions
 from oracles.real_files import REAL_FILES, real_predictions
+from oracles.temperature import sampled_predictions
 
 ENDINGS = ("safetensors", "npz", "parquet", "csv")
 
@@ -44,8 +46,8 @@ def test_json_has_what_the_library_gives(focalcal, pair):
     assert content["method"] == "temperature"
     assert content["temperature"] == scaler.temperature_
     assert content["fitted_on"] == scaler.record_.to_dict()
-    assert content["before"] == evaluate(test, COMPARED, bootstrap=0).values
-    assert content["after"] == evaluate(scaler.transform(test), COMPARED, bootstrap=0).values
+    assert content["before"] == evaluate(test, metrics=COMPARED, bootstrap=0).values
+    assert content["after"] == evaluate(scaler.transform(test), metrics=COMPARED, bootstrap=0).values
     assert content["after"]["ece"] < content["before"]["ece"] / 2
     assert content["after"]["error"] == content["before"]["error"]
     assert (content["val"], content["test"], content["n"], content["bins"]) == ("val.npz", "test.npz", 600, 15)
@@ -61,7 +63,7 @@ def test_table_shows_before_and_after(focalcal, pair):
     assert rows["ECE"][2].strip() == f"{100 * before['ece']:.2f}%"
     assert rows["NLL (nats)"][2].strip() == f"{before['nll']:.4f}"
     assert rows["error"][4].strip() == "+0.00 pt"
-    assert rows["temperature T"][2:4] == ["      1 ", f" {temperature:>6.4g} "]
+    assert [cell.strip() for cell in rows["temperature T, by validation NLL"][2:4]] == ["1", f"{temperature:.4g}"]
     assert "NLL falls from" in ran.out
 
 
@@ -91,12 +93,15 @@ def test_calibrator_is_saved_and_applied(focalcal, pair, tmp_path):
 
 def test_objective_grid_and_bins_reach_the_calibrator(focalcal, pair):
     content = as_json(focalcal("calibrate", *pair, "--objective", "ece", "--grid", "1,2.5,3", "--bins", 10, "--json"))
-    assert content["parameters"] == {"objective": "ece", "grid": [1.0, 2.5, 3.0], "bins": 10}
+    assert content["parameters"] == {"objective": "ece", "grid": [1.0, 2.5, 3.0], "bins": 10, "mix_uniform": None}
     assert content["temperature"] == 2.5
-    assert content["before"]["ece"] == evaluate(Predictions.load(pair[1]), ["ece"], 10, bootstrap=0).values["ece"]
+    assert (
+        content["before"]["ece"]
+        == evaluate(Predictions.load(pair[1]), metrics=["ece"], bins=10, bootstrap=0).values["ece"]
+    )
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", sorted(set(METHODS) - set(TWO_CLASSES)))
 def test_every_method_runs(focalcal, pair, tmp_path, method):
     options = ("--gamma", 2) if method == "focal-inverse" else ()
     out, saved = tmp_path / "out.npz", tmp_path / "c.json"
@@ -107,6 +112,51 @@ def test_every_method_runs(focalcal, pair, tmp_path, method):
     expected = calibrator.transform(Predictions.load(pair[1]))
     torch.testing.assert_close(Predictions.load(out).values, expected.values)
     assert content["method"] == calibrator.method == load_calibrator(saved).method
+
+
+@pytest.mark.parametrize("method", TWO_CLASSES)
+def test_methods_of_two_classes_run(focalcal, refused, tmp_path, method):
+    for name, seed in (("val", 0), ("test", 1)):
+        sampled_predictions(200, 2, 3.0, seed=seed).save(tmp_path / f"{name}.npz")
+    content = as_json(focalcal("calibrate", tmp_path / "val.npz", tmp_path / "test.npz", "--method", method, "--json"))
+    assert content["method"] == method
+    assert content["phi"] == pytest.approx(1 - content["after"]["nll"] / content["before"]["nll"])
+    assert content["phi"] > 0
+    three = [tmp_path / "val-3.npz", tmp_path / "test-3.npz"]
+    for seed, path in enumerate(three):
+        sampled_predictions(50, 3, 3.0, seed=seed).save(path)
+    assert "is for two classes" in refused("calibrate", *three, "--method", method)
+
+
+def test_auto_says_what_it_chose_and_why(focalcal, pair):
+    content = as_json(
+        focalcal("calibrate", *pair, "--method", "auto", "--keep-argmax", "--combine", "choose", "--json")
+    )
+    assert [one["name"] for one in content["candidates"]][:2] == ["identity", "temperature"]
+    assert sum(one["weight"] for one in content["candidates"]) == 1
+    assert content["after"]["error"] == content["before"]["error"]
+    ran = focalcal("calibrate", *pair, "--method", "auto")
+    assert ran.code == 0
+    assert "held-out log-loss" in ran.out
+    assert "PHI" in ran.out
+    assert "uncalibrated" in ran.out
+
+
+def test_a_strength_is_a_number_or_cv(focalcal, refused, pair):
+    for given in ("2.5", "cv"):
+        ran = focalcal("calibrate", *pair, "--method", "structured-vector", "--strength", given, "--json")
+        assert as_json(ran)["parameters"]["strength"] == (2.5 if given == "2.5" else "cv")
+    said = refused("calibrate", *pair, "--method", "structured-vector", "--strength", "x")
+    assert "--strength must be a number or cv" in said
+
+
+def test_saved_zeros_are_said(focalcal, tmp_path):
+    probs = torch.tensor([[1.0, 0.0], [0.3, 0.7]], dtype=torch.float64).repeat(20, 1)
+    for name in ("val", "test"):
+        Predictions.from_probs(probs, [0, 1] * 18 + [1, 1, 0, 0]).save(tmp_path / f"{name}.npz")
+    ran = focalcal("calibrate", tmp_path / "val.npz", tmp_path / "test.npz", "--allow-test")
+    assert ran.code == 0
+    assert "uniform distribution is mixed in" in " ".join(ran.out.split())
 
 
 def test_method_without_a_fit_needs_no_validation_data(focalcal, pair):
@@ -134,7 +184,7 @@ class TestTestDataIsNotFittedOn:
         assert "--allow-test" in said
         ran = focalcal("calibrate", wrong, pair[1], "--allow-test")
         assert ran.code == 0
-        assert "warning: wrong.npz is to be validation data but calls itself 'test'" in ran.err
+        assert "warning: wrong.npz is used as validation data but calls itself 'test'" in ran.err
 
     def test_same_file(self, focalcal, refused, pair, tmp_path, nothing_written):
         with nothing_written:
@@ -265,7 +315,8 @@ def test_an_nll_that_became_infinite_is_said_with_its_remedy(focalcal, tmp_path,
     Predictions(scores, "probs", labels=torch.tensor([0, 1])).save(tmp_path / "val.npz")
     Predictions(scores.flip(0) * 0.9 + 0.1 / 3, "probs", labels=torch.tensor([1, 2])).save(tmp_path / "test.npz")
     files = (tmp_path / "val.npz", tmp_path / "test.npz")
-    content = as_json(focalcal("calibrate", *files, "--method", method, "--json"))
+    assert as_json(focalcal("calibrate", *files, "--method", method, "--json"))["after"]["nll"] < 10
+    content = as_json(focalcal("calibrate", *files, "--method", method, "--smoothing", "0", "--json"))
     assert content["after"]["nll"] in ("inf", "Infinity", float("inf"), None)
     assert any("--smoothing 0.01" in warning for warning in content["warnings"])
     smoothed = as_json(focalcal("calibrate", *files, "--method", method, "--smoothing", "0.01", "--json"))

@@ -1,79 +1,126 @@
 import json
+import shutil
 
+import numpy as np
 import pytest
 
-_TINY = ["digits/mlp", "epochs=2", "data.train_size=50", "model.hidden=[8]", "--losses", "cross-entropy,fl-3"]
+from focalcal.metrics import compare_many
+from focalcal.predictions import Predictions
+from oracles.known_truth import logits_and_labels, predictions
 
 
-def test_compare_prints_a_table_and_writes_files(focalcal, tmp_path):
-    done = focalcal("compare", *_TINY, "--bootstrap", "50", "--out", tmp_path / "c")
-    assert done.code == 0, done.err
-    assert "Digits, MLP" in done.out
-    assert "has the lowest error" in done.out
-    again = focalcal("compare", *_TINY, "--bootstrap", "50", "--json", "--quiet", "--out", tmp_path / "c")
-    content = json.loads(again.out)
-    assert list(content["table"]) == ["cross-entropy", "fl-3"]
-    assert content["failed"] == []
-    assert (tmp_path / "c" / "table.csv").is_file()
+@pytest.fixture
+def trio(tmp_path):
+    """Three models of the same samples: calibrated, nearly the same, and far too sure."""
+    paths = []
+    for name, sharpness in (("good", 1.0), ("same", 1.01), ("sharp", 4.0)):
+        paths.append(tmp_path / f"{name}.npz")
+        predictions(sharpness=sharpness, split="test").save(paths[-1])
+    return paths
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["digits/mlp"], "--out is missing"),
-        (["digits/nothing", "--out", "x"], "There is no recipe digits/nothing"),
-        (["digits/mlp", "--losses", "cross-entropy,focal", "--out", "x"], "there is no loss 'focal'"),
-        (["digits/mlp", "--losses", ",", "--out", "x"], "There is no loss to train with"),
-        (["digits/mlp", "loss=fl-3", "--out", "x"], "loss=fl-3 does not belong here"),
-        (["digits/mlp", "epochs=0", "--out", "x"], "epochs"),
-        (["digits/mlp", "--out", ""], "--out is missing"),
-        (["digits/mlp", "data=own", "--out", "x"], "is for focalcal.train in Python"),
-        (["digits/mlp", "hardware.accelerator=cuda", "--out", "x"], "There is no CUDA device here"),
-        (["digits/mlp", "hardware.nodes=2", "--out", "x"], "start the command with torchrun"),
-    ],
-)
-def test_bad_input_is_one_sentence(focalcal, tmp_path, monkeypatch, arguments, sentence):
-    monkeypatch.chdir(tmp_path)
-    done = focalcal("compare", *arguments)
-    assert done.code == 2
-    assert sentence in done.err
-    assert "Traceback" not in done.err
-    assert list(tmp_path.iterdir()) == []
+def test_two_files_give_a_table_and_a_verdict(focalcal, trio):
+    ran = focalcal("compare", trio[0], trio[2], "--bootstrap", 200)
+    assert (ran.code, ran.err) == (0, "")
+    assert "good.npz compared with sharp.npz, sample by sample" in ran.out
+    assert "90% interval" in ran.out
+    summary = " ".join(" ".join(ran.out.splitlines()[-3:]).split())
+    assert "good.npz has a significantly lower NLL (nats), Brier score, ECE" in summary
+    assert "no significant difference in error" in summary
 
 
-def test_nothing_is_mixed_up(focalcal, tmp_path):
-    out = tmp_path / "c"
-    assert focalcal("compare", *_TINY, "--no-report", "--quiet", "--bootstrap", "0", "--out", out).code == 0
-    other = focalcal("compare", *_TINY, "optimizer.lr=0.05", "--out", out)
-    assert (other.code, "another optimizer.lr (0.1, not 0.05)" in other.err) == (2, True)
-    inside = focalcal("compare", *_TINY, "--out", out / "fl-3" / "seed-0")
-    assert (inside.code, "is the folder of a single run" in inside.err) == (2, True)
-    (tmp_path / "file").touch()
-    onto = focalcal("compare", *_TINY, "--out", tmp_path / "file")
-    assert (onto.code, "file is a file" in onto.err, onto.err.count("\n")) == (2, True, 1)
+def test_json_is_what_compare_many_gives(focalcal, trio):
+    options = ("--bootstrap", 100, "--seed", 3, "--level", 0.8, "--bins", 10, "--metrics", "NLL,ada-ece")
+    ran = focalcal("compare", *trio, *options, "--json")
+    names = ["good.npz", "same.npz", "sharp.npz"]
+    models = {name: Predictions.load(path) for name, path in zip(names, trio, strict=True)}
+    expected = compare_many(
+        models, metrics=["nll", "ada_ece"], bootstrap=100, permutations=100, level=0.8, seed=3, bins=10
+    )
+    content = json.loads(ran.out)
+    assert content["comparisons"] == json.loads(json.dumps([one.to_dict() for one in expected]))
+    assert {key: content[key] for key in ("level", "seed", "bins", "bootstrap")} == {
+        "level": 0.8,
+        "seed": 3,
+        "bins": 10,
+        "bootstrap": 100,
+    }
 
 
-def test_one_loss_wins_nothing(focalcal, tmp_path):
-    alone = [*_TINY[:-1], "cross-entropy"]
-    done = focalcal("compare", *alone, "--no-report", "--quiet", "--bootstrap", "0", "--out", tmp_path / "c")
-    assert done.code == 0
-    assert "lowest" not in done.out
+def test_reference_limits_the_pairs(focalcal, refused, trio):
+    ran = focalcal("compare", *trio, "--reference", trio[2], "--bootstrap", 50, "--metrics", "nll", "--json")
+    names = [one["names"] for one in json.loads(ran.out)["comparisons"]]
+    assert names == [["good.npz", "sharp.npz"], ["same.npz", "sharp.npz"]]
+    assert "--reference must be one of the files" in refused("compare", *trio[:2], "--reference", trio[2])
 
 
-def test_a_failed_run_is_exit_code_1(focalcal, tmp_path):
-    done = focalcal("compare", *_TINY, "optimizer.lr=1e30", "--quiet", "--out", tmp_path / "c")
-    assert done.code == 1
-    assert "finite" in done.err
+def test_run_directories_are_called_by_their_names(focalcal, refused, trio, tmp_path):
+    for name, path in (("a", trio[0]), ("b", trio[2])):
+        (tmp_path / name / "predictions").mkdir(parents=True)
+        Predictions.load(path).save(tmp_path / name / "predictions" / "test.safetensors")
+    ran = focalcal("compare", tmp_path / "a", tmp_path / "b", "--bootstrap", 50, "--metrics", "nll", "--json")
+    assert json.loads(ran.out)["comparisons"][0]["names"] == ["a", "b"]
+    shutil.rmtree(tmp_path / "b" / "predictions")
+    assert "without predictions/test.safetensors" in refused("compare", tmp_path / "a", tmp_path / "b")
 
 
-def test_measure_only_shows_what_is_finished_and_trains_nothing(focalcal, tmp_path):
-    out, quick = tmp_path / "c", ("--no-report", "--bootstrap", "0")
-    nothing = focalcal("compare", *_TINY, *quick, "--measure-only", "--out", out)
-    assert (nothing.code, "is finished" in nothing.err, out.exists()) == (2, True, False)
-    assert focalcal("compare", *_TINY, *quick, "--quiet", "--out", out).code == 0
-    wider = [*_TINY[:-1], "cross-entropy,fl-3,brier"]
-    found = focalcal("compare", *wider, *quick, "--seeds", "2", "--measure-only", "--json", "--out", out)
-    assert found.code == 0
-    assert "2 of 6 runs are finished; the others are left out." in found.err
-    assert list(json.loads(found.out)["table"]) == ["cross-entropy", "fl-3"]
-    assert {folder.name for folder in out.iterdir() if folder.is_dir()} == {"cross-entropy", "fl-3"}
+def test_a_file_compared_with_itself_shows_no_difference(focalcal, trio):
+    ran = focalcal("compare", trio[0], trio[0], "--bootstrap", 50)
+    assert ran.code == 0
+    assert "good.npz (1) compared with good.npz (2)" in ran.out
+    assert "No significant difference in error" in ran.out
+
+
+def test_keys_choose_what_is_read(focalcal, tmp_path):
+    logits, labels = logits_and_labels(200)
+    for name, factor in (("a", 1.0), ("b", 3.0)):
+        np.savez(tmp_path / f"{name}.npz", scores=factor * logits.numpy(), truth=labels.numpy())
+    keys = ("--logits-key", "scores", "--labels-key", "truth")
+    ran = focalcal("compare", tmp_path / "a.npz", tmp_path / "b.npz", *keys, "--bootstrap", 50, "--json")
+    assert ran.code == 0, ran.err
+
+
+class TestBadInput:
+    def test_one_file(self, refused, trio):
+        assert "give at least two" in refused("compare", trio[0])
+
+    def test_other_samples(self, refused, trio, tmp_path):
+        predictions(100).save(tmp_path / "fewer.npz")
+        assert "600 samples and fewer.npz 100" in refused("compare", trio[0], tmp_path / "fewer.npz")
+
+    def test_other_classes(self, refused, trio, tmp_path):
+        predictions(classes=9).save(tmp_path / "nine.npz")
+        assert "10 classes and nine.npz 9" in refused("compare", trio[0], tmp_path / "nine.npz")
+
+    def test_other_labels(self, refused, trio, tmp_path):
+        logits, labels = logits_and_labels()
+        Predictions.from_logits(logits, (labels + 1) % 10).save(tmp_path / "other.npz")
+        assert "label" in refused("compare", trio[0], tmp_path / "other.npz")
+
+    def test_other_ids(self, refused, tmp_path):
+        for name, first in (("a", 0), ("b", 1)):
+            predictions(ids=[f"id-{first + i}" for i in range(600)]).save(tmp_path / f"{name}.npz")
+        assert "2 ids are in only one of a.npz and b.npz" in refused("compare", tmp_path / "a.npz", tmp_path / "b.npz")
+
+    def test_missing_file(self, refused, trio, tmp_path):
+        assert "There is no file" in refused("compare", trio[0], tmp_path / "nothing.npz")
+
+    @pytest.mark.parametrize(
+        ("option", "value"), [("--level", "90"), ("--bins", "0"), ("--seed", "-1"), ("--bootstrap", "0")]
+    )
+    def test_numbers_that_make_no_sense(self, refused, trio, option, value):
+        assert option.strip("-") in refused("compare", *trio[:2], option, value)
+
+    def test_unknown_metric(self, refused, trio):
+        assert "adaece" in refused("compare", *trio[:2], "--metrics", "adaece")
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("cifar10/resnet8", "--losses", "cross-entropy,fl-3", "--seeds", "3", "--out", "runs/c"),
+            ("cifar10/resnet8", "epochs=2"),
+            ("digits/mlp", "--out", "runs/c", "--measure-only", "--quiet", "--no-report", "--by-date"),
+        ],
+    )
+    def test_what_sweep_does_now_is_named(self, refused, arguments):
+        assert f"use `focalcal sweep {arguments[0]}" in refused("compare", *arguments)

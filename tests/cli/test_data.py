@@ -65,7 +65,7 @@ def test_a_damaged_set_is_exit_code_1_and_a_missing_one_2(focalcal_data, tmp_pat
     path.write_bytes(path.read_bytes()[:2000])
     code, _, err = focalcal_data("check", "cifar10")
     assert code == 1
-    assert "no whole parquet file" in err
+    assert "not a whole parquet file" in err
     assert err.count("\n") == 1
     for arguments in (("check", "svhn"), ("fetch", "svhn"), ("check", "nothing")):
         code, _, err = focalcal_data(*arguments)

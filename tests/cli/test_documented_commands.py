@@ -13,6 +13,8 @@ from focalcal.cli import calibrate, doctor, evaluate
 from focalcal.predictions import Predictions
 from oracles.known_truth import logits_and_labels, predictions
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 
 

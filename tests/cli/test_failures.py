@@ -1,5 +1,6 @@
 import pytest
 
+from focalcal import __version__
 from focalcal.cli.failures import sentence
 
 
@@ -11,6 +12,8 @@ from focalcal.cli.failures import sentence
         ("if these are logits use from_logits, or", "if these are logits name them with --logits-key, or"),
         ("data/ignore_index.npz: it is empty", "data/ignore_index.npz: it is empty"),
         ("two\nlines  of it", "two lines of it"),
+        ("pass for example level=0.9.", "pass for example --level 0.9."),
+        ("read them with probs_key='score'.", "read them with --probs-key score."),
     ],
 )
 def test_the_library_s_words_become_options(message, said):
@@ -24,17 +27,17 @@ def test_error_without_a_message_has_a_name():
 def test_help_names_the_command(focalcal):
     ran = focalcal("--help")
     assert ran.code == 0
-    for command in ("evaluate", "calibrate", "doctor", "demo"):
+    for command in ("evaluate", "calibrate", "compare", "sweep", "doctor", "demo"):
         assert command in ran.out
 
 
-@pytest.mark.parametrize("command", ["evaluate", "calibrate", "doctor"])
+@pytest.mark.parametrize("command", ["evaluate", "calibrate", "compare", "sweep", "doctor"])
 def test_help_has_examples_and_no_line_breaks_of_the_editor(focalcal, command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     ran = focalcal(command, "--help")
     assert (ran.code, ran.err) == (0, "")
     assert f"focalcal {command} " in ran.out.split("Examples:")[1]
-    assert "exit code" in ran.out or command == "calibrate"
+    assert "exit code" in ran.out or command in ("calibrate", "compare")
 
 
 @pytest.mark.parametrize(
@@ -48,6 +51,40 @@ def test_help_has_examples_and_no_line_breaks_of_the_editor(focalcal, command, m
 )
 def test_wrong_usage_is_one_sentence(refused, arguments, said):
     assert said in refused(*arguments)
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), AssertionError(), RuntimeError("shape"), ZeroDivisionError("0")])
+def test_a_bug_of_ours_is_one_sentence_and_exit_code_3(focalcal, monkeypatch, over_confident, error):
+    def broken(*_, **__):
+        raise error
+
+    monkeypatch.setattr("focalcal.predictions.open_predictions", broken)
+    ran = focalcal("evaluate", over_confident)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (3, "", 1)
+    assert f"this is a bug in focalcal {__version__} ({type(error).__name__} in test_failures.py, line" in ran.err
+    assert "--traceback" in ran.err
+    for arguments in (("evaluate", over_confident, "--traceback"), ("--traceback", "evaluate", over_confident)):
+        ran = focalcal(*arguments)
+        assert ran.code == 3
+        assert "Traceback (most recent call last)" in ran.err
+        assert "in broken" in ran.err
+
+
+def test_traceback_of_bad_input(focalcal, tmp_path):
+    ran = focalcal("evaluate", tmp_path / "nothing.npz", "--traceback")
+    assert ran.code == 2
+    assert ran.err.startswith("Traceback")
+    assert ran.err.endswith(f"focalcal: There is no file {tmp_path / 'nothing.npz'}.\n")
+
+
+def test_a_missing_extra_is_wrong_usage_and_another_import_error_is_a_bug(focalcal, monkeypatch, over_confident):
+    for message, code in (("It needs Jinja2: install focalcal[report].", 2), ("cannot import name 'x'", 3)):
+
+        def broken(*_, message=message, **__):
+            raise ImportError(message)
+
+        monkeypatch.setattr("focalcal.predictions.open_predictions", broken)
+        assert focalcal("evaluate", over_confident).code == code
 
 
 def test_interruption(focalcal, monkeypatch, over_confident):

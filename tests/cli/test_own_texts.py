@@ -9,6 +9,8 @@ import torch
 import focalcal as fc
 from focalcal.data import encode_texts, load_data
 
+pytestmark = pytest.mark.slow
+
 WORDS = {"good": ["lovely", "great", "laughed", "fine"], "bad": ["dull", "boring", "slept", "poor"]}
 
 
@@ -65,10 +67,10 @@ def test_another_file_is_not_gone_on_with(focalcal, tmp_path):
     assert focalcal("train", "--resume", "--out", run, "--no-report", "--quiet").code == 0
 
 
-def test_compare_refuses_a_wrong_file_once_and_leaves_nothing(focalcal, tmp_path):
+def test_sweep_refuses_a_wrong_file_once_and_leaves_nothing(focalcal, tmp_path):
     (tmp_path / "my.csv").write_text("words,label\na,b\n")
     losses = ["--losses", "cross-entropy,fl-3"]
-    done = focalcal("compare", *arguments(tmp_path / "my.csv"), *losses, "--quiet", "--out", tmp_path / "c")
+    done = focalcal("sweep", *arguments(tmp_path / "my.csv"), *losses, "--quiet", "--out", tmp_path / "c")
     assert done.code == 2
     assert done.err.count("there is no column 'text'") == 1
     assert not (tmp_path / "c").exists()

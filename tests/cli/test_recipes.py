@@ -14,7 +14,7 @@ def test_the_list_has_every_recipe(focalcal):
     assert list(rows) == list(recipe_names())
     for name, row in rows.items():
         recipe = load_recipe(name)
-        cells = (name, recipe.data.name, recipe.model.name, recipe.loss, str(recipe.epochs), recipe.about.time)
+        cells = (name, recipe.model.name, recipe.loss, str(recipe.epochs), recipe.about.time)
         assert row.split() == " ".join(cells).split()
 
 

@@ -7,9 +7,11 @@ import typer
 
 from focalcal.cli.evaluate import evaluate
 from focalcal.cli.failures import run
-from focalcal.cli.help_text import help_text
+from focalcal.cli.options import help_text
 from focalcal.cli.report import report
 from oracles.known_truth import predictions
+
+pytestmark = pytest.mark.slow
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def test_report_of_several_files_with_names(command, folder):
 def test_report_with_out_of_distribution_data(command, folder):
     ran = command("report", "test.npz", "--ood", "noise=other.npz", "--bootstrap", 0)
     assert ran.code == 0, ran.err
-    assert "Does it notice what it was not made for?" in (folder / "report.html").read_text(encoding="utf-8")
+    assert "Out-of-distribution detection" in (folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_evaluate_writes_a_report_too(command, folder):
@@ -90,14 +92,14 @@ def test_evaluate_writes_a_report_too(command, folder):
 def test_what_is_refused(refused, folder):
     assert "There is no file nothing.npz." in refused("nothing.npz")
     assert "--ood must be NAME=FILE" in refused("test.npz", "--ood", "other.npz")
-    assert "--val is given 1 times for 2 sources" in refused("test.npz", "other.npz", "--val", "val.npz")
+    assert "There are 1 validation predictions for 2 models" in refused("test.npz", "other.npz", "--val", "val.npz")
     assert "the same name" in refused("test.npz", "other.npz", "--name", "a", "--name", "a")
     assert "is one of the files that are read" in refused("test.npz", "--out", "test.npz")
     assert "--ood gives the name 'a' twice" in refused("test.npz", "--ood", "a=other.npz", "--ood", "a=val.npz")
-    assert "--name is empty" in refused("test.npz", "--name", "")
+    assert "A model has an empty name" in refused("test.npz", "--name", "")
     assert "number of bins must be at most 10,000" in refused("test.npz", "--bins", 1_000_000_000)
     assert "take at least 20" in refused("test.npz", "--bootstrap", 19)
-    assert "the very predictions that are reported on" in refused("test.npz", "--val", "test.npz")
+    assert "the predictions that are reported on" in refused("test.npz", "--val", "test.npz")
     assert "--allow-test" not in refused("test.npz", "--val", "other.npz")
     assert "its folder does not exist" in refused("test.npz", "--out", "no/r.html")
     assert not (folder / "report.html").exists()

@@ -61,13 +61,13 @@ def interrupt(out, number, *more):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals.")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"])
-def test_interrupted_run_goes_on(whole, tmp_path, number, code):
+def test_interrupted_run_resumes(whole, tmp_path, number, code):
     out = tmp_path / "a"
     returned, written, said = interrupt(out, number, "--quiet")
     assert (returned, written) == (code, "")
     assert re.fullmatch(
-        r"focalcal: Interrupted at (epoch \d+, step \d+|the end of epoch \d+); the state is saved, "
-        r"and --resume \(resume=True\) goes on from it\.\n",
+        r"focalcal: Interrupted at (epoch \d+, step \d+|the end of epoch \d+); the state is saved: "
+        r"resume with --resume \(resume=True\)\.\n",
         said,
     )
     assert not (out / "evaluation.json").exists()
@@ -142,11 +142,11 @@ def test_json_and_resume_of_a_finished_run(focalcal, one_process):
 def test_refusals(refused, one_process, tmp_path):
     assert "--out is missing" in refused("train", "digits/mlp")
     assert "A recipe is missing" in refused("train", "--out", tmp_path / "a")
-    assert "holds no run to go on with" in refused("train", "--resume", "--out", tmp_path / "a")
-    assert "holds a run already" in refused("train", *PLAIN, "--out", one_process)
-    assert "another loss" in refused("train", "loss=fl-3", "--resume", "--out", one_process)
+    assert "holds no run to resume" in refused("train", "--resume", "--out", tmp_path / "a")
+    assert "already holds a run" in refused("train", *PLAIN, "--out", one_process)
+    assert "was started with loss=" in refused("train", "loss=fl-3", "--resume", "--out", one_process)
     assert "did you mean digits/mlp?" in refused("train", "digits/mpl", "--out", tmp_path / "a")
-    assert "is none here" in refused("train", "digits/mlp", "hardware.strategy=fsdp", "--out", tmp_path / "a")
+    assert "this machine has none" in refused("train", "digits/mlp", "hardware.strategy=fsdp", "--out", tmp_path / "a")
     assert "focal-lose" in refused("train", "digits/mlp", "loss=focal-lose", "--out", tmp_path / "a")
     assert not Path(tmp_path / "a").exists()
 
@@ -164,4 +164,4 @@ def test_by_date_is_short_for_the_setting_of_newsgroups(focalcal, refused, tmp_p
     assert done.code == 0, done.err
     assert "by_date: true" in (tmp_path / "a" / "config.yaml").read_text()
     assert "no key data.by_date" in refused("train", "digits/mlp", "--by-date", "--out", tmp_path / "b")
-    assert "no key data.by_date" in refused("compare", "digits/mlp", "--by-date", "--out", tmp_path / "c")
+    assert "no key data.by_date" in refused("sweep", "digits/mlp", "--by-date", "--out", tmp_path / "c")

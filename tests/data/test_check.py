@@ -3,7 +3,7 @@ import hashlib
 import pytest
 
 from focalcal.data.check import check_data
-from focalcal.data.files import MissingDataError
+from focalcal.data.data_files import MissingDataError
 
 TEST = "cifar10/plain_text/test-00000-of-00001.parquet"
 

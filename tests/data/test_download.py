@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from focalcal.data.data_files import DataFile, MissingDataError
 from focalcal.data.download import DownloadError, download
-from focalcal.data.files import DataFile, MissingDataError
 
 CONTENT = bytes(range(256)) * 4000
 
@@ -131,7 +131,7 @@ def test_what_cannot_be_had_is_asked_for_in_one_sentence(server, tmp_path, monke
     monkeypatch.delenv("FOCALCAL_OFFLINE")
     file = DataFile("some/file.bin", url=change(server.url))
     with pytest.raises(MissingDataError, match=words) as caught:
-        file.obtained(tmp_path)
+        file.obtain(tmp_path)
     assert str(caught.value).endswith(f"at {tmp_path / 'some/file.bin'}.")
     assert "\n" not in str(caught.value)
 
@@ -139,9 +139,9 @@ def test_what_cannot_be_had_is_asked_for_in_one_sentence(server, tmp_path, monke
 def test_a_missing_file_is_downloaded_to_the_folder(server, tmp_path, monkeypatch):
     monkeypatch.delenv("FOCALCAL_OFFLINE")
     file = DataFile("some/file.bin", url=server.url, md5=MD5)
-    assert file.located(tmp_path) is None
-    assert file.obtained(tmp_path) == tmp_path / "some/file.bin" == file.located(tmp_path)
-    file.obtained(tmp_path)
+    assert file.locate(tmp_path) is None
+    assert file.obtain(tmp_path) == tmp_path / "some/file.bin" == file.locate(tmp_path)
+    file.obtain(tmp_path)
     assert len(server.asked) == 1
 
 

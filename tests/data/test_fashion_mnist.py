@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from focalcal.data import fashion_mnist, load_data
-from focalcal.data.catalogue import FASHION_MNIST
+from focalcal.data.data_sets import FASHION_MNIST
 
 
 def write_set(folder, size=28, train_labels=range(100), images=100):

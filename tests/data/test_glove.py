@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from focalcal.data import glove
-from focalcal.data.glove import WordVectors, find_vectors, read_vectors, spelling
+from focalcal.data.glove import WordVectors, find_vectors, read_vectors, spell
 
 TEXT = "the 0.5 -1 2e-3\nof 1 2 3\n\u00e9t\u00e9 -4 -5 -6\n( 7 8 9\nof 0 0 0\n"
 WANTED = ["of", "absent", "\u00e9t\u00e9", "the"]
@@ -53,17 +53,17 @@ def test_a_folder_with_a_packed_file(text_file, pack):
 def test_missing_words_get_seeded_vectors_of_the_spread_of_the_found(text_file):
     words = ["the", "of", *(f"absent{i}" for i in range(3000))]
     read = read_vectors(text_file, words, dimension=3)
-    filled = read.filled(seed=1)
+    filled = read.fill_missing(seed=1)
     assert torch.equal(filled[:2], read.vectors[:2])
-    assert torch.equal(filled, read.filled(seed=1))
-    assert not torch.equal(filled, read.filled(seed=2))
+    assert torch.equal(filled, read.fill_missing(seed=1))
+    assert not torch.equal(filled, read.fill_missing(seed=2))
     spread = read.vectors[:2].std(correction=0)
     assert abs(float(filled[2:].std() / spread) - 1) < 0.05
 
 
 def test_nothing_found_still_gives_vectors():
     nothing = WordVectors(torch.zeros(4, 3), torch.zeros(4, dtype=torch.bool))
-    assert float(nothing.filled(seed=0).abs().min()) > 0
+    assert float(nothing.fill_missing(seed=0).abs().min()) > 0
 
 
 def test_a_word_with_spaces_in_it_is_left_out(text_file):
@@ -81,7 +81,7 @@ def test_too_few_numbers_are_named_with_file_and_line(text_file):
 def test_what_is_no_number(text_file):
     for wrong in ("x", "nan", "NA", "inf", "1e39", ""):
         text_file.write_text(f"the 1 2 3\nand 1 2 3\nof 1 {wrong} 2\n")
-        with pytest.raises(ValueError, match=r"^small.3d.txt, line 3 holds something that is no finite number"):
+        with pytest.raises(ValueError, match=r"^small.3d.txt, line 3 holds a number that is not finite"):
             read_vectors(text_file, ["of", "the"], dimension=3)
 
 
@@ -204,4 +204,4 @@ def test_a_damaged_cache_is_read_anew(text_file, tmp_path):
     ("word", "expected"), [("The", "the"), ("-LRB-", "("), ("-rrb-", ")"), ("and\\/or", "and/or"), ("\\*", "*")]
 )
 def test_spelling(word, expected):
-    assert spelling(word) == expected
+    assert spell(word) == expected

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from focalcal.data import DATA_NAMES, load_data
-from focalcal.data.catalogue import CATALOGUE
-from focalcal.data.files import MissingDataError
+from focalcal.data.data_files import MissingDataError
+from focalcal.data.data_sets import CATALOGUE
 
 CPU = torch.device("cpu")
 SHAPES = {

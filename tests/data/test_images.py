@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from focalcal.data.augment import Augmentation
-from focalcal.data.images import ImageSamples, Normalisation, pixel_statistics
+from focalcal.data.images import ImageSamples, Normalisation, compute_pixel_statistics
 
 CPU = torch.device("cpu")
 COLOURS = Normalisation((0.5, 0.4, 0.3), (0.2, 0.25, 0.3))
@@ -44,13 +44,13 @@ def test_the_same_state_gives_the_same_batch_and_the_next_another():
 def test_images_must_be_bytes_and_as_many_as_labels():
     with pytest.raises(TypeError, match="uint8, got"):
         ImageSamples(torch.zeros(2, 3, 8, 8), torch.zeros(2), normalisation=COLOURS)
-    with pytest.raises(ValueError, match="2 images, 3 labels"):
+    with pytest.raises(ValueError, match="2 images but 3 labels"):
         ImageSamples(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), torch.zeros(3), normalisation=COLOURS)
 
 
 def test_pixel_statistics_are_those_of_the_pixels():
     images = samples().images
-    means, deviations = pixel_statistics(images)
+    means, deviations = compute_pixel_statistics(images)
     pixels = images.double() / 255
     torch.testing.assert_close(torch.tensor(means).double(), pixels.mean((0, 2, 3)), rtol=1e-6, atol=0)
     torch.testing.assert_close(

@@ -14,11 +14,10 @@ import sklearn.datasets
 import torch
 
 from focalcal.data import newsgroups
-from focalcal.data.newsgroups import authors_splits, load_newsgroups, read_newsgroups
-from focalcal.data.registry import load_data
-from focalcal.data.splits import split_hash
-from focalcal.data.text_tokens import NumberedTexts, split_words
-from focalcal.data.token_samples import TokenSamples
+from focalcal.data.data_sets import load_data
+from focalcal.data.newsgroups import load_newsgroups, make_authors_splits, read_newsgroups
+from focalcal.data.splits import hash_split
+from focalcal.data.text_tokens import NumberedTexts, TokenSamples, split_words
 from focalcal.recipes import load_recipe
 from focalcal.training.building import build_data
 
@@ -75,9 +74,9 @@ def test_messages_come_by_group_and_number_without_their_header(small):
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_the_header_ends_at_the_first_blank_line_however_lines_end(end):
     lines = ["From: someone", "Subject: secret", "", "Dear all,", "", "bye"]
-    assert newsgroups.without_header(end.join(lines)) == end.join(lines[3:])
-    assert newsgroups.without_header(end.join(lines[3:4])) == "Dear all,"
-    assert newsgroups.without_header(end.join(lines[2:])) == end.join(lines[3:])
+    assert newsgroups.drop_header(end.join(lines)) == end.join(lines[3:])
+    assert newsgroups.drop_header(end.join(lines[3:4])) == "Dear all,"
+    assert newsgroups.drop_header(end.join(lines[2:])) == end.join(lines[3:])
 
 
 def test_the_vocabulary_is_that_of_the_training_split(small):
@@ -121,12 +120,12 @@ AUTHORS_SPLIT = {
 
 def test_the_authors_split_is_pinned():
     """Their code: np.random.seed(1), np.random.shuffle of all, the last 3,999 for test, the 900 before to validate."""
-    splits = authors_splits(19_997)
-    assert {name: (len(part), split_hash(part)) for name, part in splits.items()} == AUTHORS_SPLIT
+    splits = make_authors_splits(19_997)
+    assert {name: (len(part), hash_split(part)) for name, part in splits.items()} == AUTHORS_SPLIT
     theirs = np.random.RandomState(1).permutation(19_997)[-3_999:]
     assert splits["test"].tolist() == sorted(theirs.tolist())
     with pytest.raises(ValueError, match=r"^The authors split 19,997 messages, and there are 19,996; fetch the file"):
-        authors_splits(19_996)
+        make_authors_splits(19_996)
 
 
 def test_messages_can_come_by_name(small):
@@ -169,8 +168,8 @@ def test_padding_and_truncation_are_at_the_front():
     texts = NumberedTexts(np.array([2, 3, 4, 5, 6, 7, 8]), np.array([0, 2, 7]))
     samples = TokenSamples(texts, torch.tensor([0, 1]), torch.arange(2), tokens=4, trim=False)
     batch = samples.batch(torch.tensor([1, 0]), device=CPU, generator=None)
-    assert batch.inputs.words[:, -5:].tolist() == [[0, 5, 6, 7, 8], [0, 0, 0, 2, 3]]
-    assert batch.inputs.words.shape == (2, 149)
+    assert batch.inputs.words.tolist() == [[5, 6, 7, 8], [0, 0, 2, 3]]
+    assert batch.inputs.left_out == 0
     assert batch.targets.tolist() == [1, 0]
     assert samples.lengths.tolist() == [2, 4]
 
@@ -179,9 +178,9 @@ def test_what_is_trimmed_is_named():
     texts = NumberedTexts(np.full(40, 2), np.array([0, 10, 40]))
     samples = TokenSamples(texts, torch.zeros(2, dtype=torch.int64), torch.arange(2), tokens=1000)
     words, left_out = samples.batch(torch.tensor([0, 1]), device=CPU, generator=None).inputs
-    assert words.shape == (2, 50)
-    assert left_out == 950
-    assert samples.batch(torch.tensor([0]), device=CPU, generator=None).inputs.left_out == 975
+    assert words.shape == (2, 30)
+    assert left_out == 970
+    assert samples.batch(torch.tensor([0]), device=CPU, generator=None).inputs.left_out == 990
 
 
 def test_damaged_archives(small, tmp_path):
@@ -275,7 +274,7 @@ def test_the_real_collection_as_the_authors_take_it(tmp_path, monkeypatch):
     recipe = load_recipe("newsgroups/gp_cnn_authors")
     data = build_data(recipe)
     splits = {"train": data.train, **data.evaluation}
-    assert {name: (len(some), split_hash(some.ids)) for name, some in splits.items()} == AUTHORS_SPLIT
+    assert {name: (len(some), hash_split(some.ids)) for name, some in splits.items()} == AUTHORS_SPLIT
     archive = Path(os.environ["FOCALCAL_DATA"], "newsgroups", "20_newsgroups.tar.gz")
     groups, texts = zip(*((group, split_words(text)) for group, text in plain_messages(archive)), strict=True)
     counts = Counter(chain(*texts))

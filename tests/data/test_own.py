@@ -80,8 +80,8 @@ BAD = {
     "items": (lambda: [1, 2, 3], TypeError, "each item must be"),
     "number": (lambda: 7, TypeError, "is needed, got int"),
     "text": (lambda: "data.csv", TypeError, "is needed, got str"),
-    "soft labels": (lambda: [(INPUTS, torch.eye(6).long())], ValueError, "one number a sample"),
-    "one-hot": (lambda: (INPUTS, torch.eye(6)), ValueError, r"one number a sample, got shape \(6, 6\)"),
+    "soft labels": (lambda: [(INPUTS, torch.eye(6).long())], ValueError, "one number per sample"),
+    "one-hot": (lambda: (INPUTS, torch.eye(6)), ValueError, r"one number per sample, got shape \(6, 6\)"),
     "one column": (lambda: (INPUTS, LABELS.view(6, 1).numpy()), ValueError, r"got shape \(6, 1\)"),
     "names": (lambda: (INPUTS, ["cat", "dog"] * 3), TypeError, "labels must be whole numbers from 0 on, got 'cat'"),
     "array of names": (
@@ -101,7 +101,7 @@ BAD = {
     "beyond float32": (lambda: (np.full((6, 2), 1e300), LABELS), ValueError, "row 0 .* holds NaN or infinity"),
     "other shape": (lambda: (INPUTS[:, :1], LABELS), ValueError, r"shape \(1,\), but those of train \(2,\)\."),
     "other type": (lambda: (INPUTS.long(), LABELS), ValueError, "are torch.int64, but those of train torch.float32"),
-    "single number": (lambda: (torch.tensor(1.0), LABELS), ValueError, "one row a sample, got a single number"),
+    "single number": (lambda: (torch.tensor(1.0), LABELS), ValueError, "one row per sample, got a single number"),
     "words": (lambda: [("word", 0), ("other", 1)], TypeError, "inputs must be tensors or arrays, got str"),
 }
 
@@ -127,7 +127,7 @@ def test_a_split_that_cannot_be_a_file_is_refused(split):
     [
         ({"name": (INPUTS, LABELS)}, "name is what the data set is called, a text, and no split; got tuple"),
         ({"transform": (INPUTS, LABELS)}, "transform is a function of a batch, and no split; got tuple"),
-        ({"class_names": "abc"}, "class_names must be a list with one name a class, got str"),
+        ({"class_names": "abc"}, "class_names must be a list with one name per class, got str"),
         ({"class_names": [0, 1, 2]}, "class_names must be texts that are not empty, got 0"),
     ],
 )

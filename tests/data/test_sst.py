@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from focalcal.data.registry import load_data
+from focalcal.data.data_sets import load_data
 from focalcal.data.sst import load_sst
 
 CPU = torch.device("cpu")
@@ -114,7 +114,7 @@ def test_damaged_and_missing_files(cache):
     with pytest.raises(ValueError, match=r"trees/train.txt, line 2 is not UTF-8"):
         load_sst(root=root, dimension=2)
     archive.write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match=r"is not a whole zip file .*; fetch it anew"):
+    with pytest.raises(ValueError, match=r"is not a whole zip file .*; fetch it again"):
         load_sst(root=root, dimension=2)
 
 

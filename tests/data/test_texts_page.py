@@ -10,6 +10,8 @@ import pytest
 from focalcal.cli import main
 from focalcal.predictions import Predictions
 
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).parents[2] / "docs" / "text.md").read_text(encoding="utf-8")
 
 

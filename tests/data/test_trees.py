@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from focalcal.data.tree_reading import random_trees, read_trees
-from focalcal.data.trees import with_words
+from focalcal.data.trees import random_trees, read_trees, replace_words
 
 SENTENCE = "(3 (2 It) (4 (2 (2 's) (1 not)) (3 bad)))"
 
@@ -80,7 +79,7 @@ def test_what_is_written_is_read_again(seed):
     trees = random_trees(5, words=7, longest=12, generator=np.random.default_rng(seed))
     lines = [written(trees, position) for position in range(len(trees))]
     again, names = read_trees(lines, "again")
-    again = with_words(again, [int(name) for name in names])
+    again = replace_words(again, [int(name) for name in names])
     for column in vars(trees):
         assert np.array_equal(getattr(again, column), getattr(trees, column)), column
 

@@ -63,6 +63,7 @@ def test_errors_are_one_sentence():
         fc.BrierLoss(reduction="median")
 
 
+@pytest.mark.slow
 def test_compiles():
     compiled = torch.compile(fc.BrierLoss(), fullgraph=True, backend="aot_eager")
     logits, target = torch.randn(5, 3), torch.randint(3, (5,))

@@ -143,7 +143,7 @@ def test_penalty_can_be_chosen_by_name():
 
 
 def test_errors_are_one_sentence():
-    with pytest.raises(ValueError, match="no value for each sample"):
+    with pytest.raises(ValueError, match="no value per sample"):
         fc.MMCELoss(reduction="none")
     with pytest.raises(ValueError, match="published or formula"):
         fc.MMCELoss(normalization="none")

@@ -11,10 +11,7 @@ from focalcal.metrics.binning import (
     check_bins,
     edges,
     equal_mass_bounds,
-    equal_mass_cuts,
-    equal_mass_sums,
     equal_width_sums,
-    sums_between_cuts,
 )
 from oracles.metrics import bin_of
 
@@ -81,52 +78,6 @@ def test_bin_index_is_the_bin_of_the_definition(p, bins):
 def test_equal_mass_bounds_cut_as_array_split(n, bins):
     sizes = [len(part) for part in np.array_split(np.arange(n), bins)]
     assert equal_mass_bounds(n, bins).diff().tolist() == sizes
-
-
-@quick
-@given(
-    st.lists(st.tuples(st.sampled_from([0.25, 0.5, 0.75, 1.0]), st.booleans()), min_size=1, max_size=60), bin_numbers
-)
-def test_equal_mass_bins_split_ties_by_position(samples, bins):
-    confidence = torch.tensor([c for c, _ in samples], dtype=torch.float64)
-    correct = torch.tensor([r for _, r in samples])
-    parts = np.array_split(np.argsort(confidence.numpy(), kind="stable"), bins)
-    sums = equal_mass_sums(confidence, correct, bins)
-    assert sums.count.tolist() == [len(part) for part in parts]
-    assert sums.correct.tolist() == [int(correct[part].sum()) for part in parts]
-    assert sums.confidence.tolist() == [float(confidence[part].sum()) for part in parts]
-    assert sums.count.dtype == sums.correct.dtype == torch.int64
-
-
-@quick
-@given(st.integers(1, 40), bin_numbers, st.sampled_from([1.0, 0.1, 3.0]), st.integers(0, 2**31))
-def test_equal_weights_give_the_unweighted_equal_mass_bins(n, bins, weight, seed):
-    generator = torch.Generator().manual_seed(seed)
-    confidence, correct = torch.rand(n, generator=generator).double(), torch.rand(n, generator=generator) < 0.5
-    plain = equal_mass_sums(confidence, correct, bins)
-    weighted = equal_mass_sums(confidence, correct, bins, torch.full((n,), weight, dtype=torch.float64))
-    for a, b in ((plain.count, weighted.count), (plain.correct, weighted.correct), (plain.gap, weighted.gap)):
-        torch.testing.assert_close(a.double() * weight, b, rtol=0, atol=1e-12 * n)
-
-
-def test_a_sample_on_a_cut_is_shared_in_proportion():
-    weight = torch.tensor([1.0, 2.0, 1.0], dtype=torch.float64)
-    cuts = equal_mass_cuts(weight, bins=2)
-    assert cuts.tolist() == [0, 8 / 3, 4]  # two of three samples, at the mean weight 4/3
-    shares = sums_between_cuts(torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64), weight, cuts)
-    torch.testing.assert_close(shares, torch.tensor([5 / 3, 1 / 3], dtype=torch.float64))
-
-
-def test_samples_of_weight_0_change_nothing():
-    confidence = torch.tensor([0.9, 0.1, 0.5, 0.5, 0.7], dtype=torch.float64)
-    correct = torch.tensor([True, True, False, True, False])
-    weight = torch.tensor([2.0, 0.0, 1.0, 0.0, 3.0], dtype=torch.float64)
-    used = weight > 0
-    for add in (equal_width_sums, equal_mass_sums):
-        all_of_them = add(confidence, correct, 4, weight)
-        without = add(confidence[used], correct[used], 4, weight[used])
-        torch.testing.assert_close(all_of_them.gap, without.gap)
-        torch.testing.assert_close(all_of_them.count, without.count)
 
 
 @quick

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from focalcal.metrics.calibration_error import ece, mce
-from focalcal.metrics.conventions import bins_by_convention
+from focalcal.metrics.calibration_error import bins_by_convention, ece, mce
 from focalcal.predictions import Predictions
 from oracles.real_files import REAL_FILES, real_arrays
 

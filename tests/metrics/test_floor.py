@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from focalcal.metrics.binning import equal_width_sums
-from focalcal.metrics.floor import ece_floor, ece_floor_from_statistics, ece_floor_of_sums, floor_sums
-from focalcal.metrics.statistics import sample_statistics
+from focalcal.metrics.floor import ece_floor, ece_floor_of_sums, floor_sums
+from focalcal.metrics.samples import sample_statistics
 from focalcal.predictions import Predictions
 from oracles import debiased as oracle
 from oracles.real_files import REAL_FILES, real_predictions
@@ -103,7 +103,7 @@ def test_simulation_with_the_confidences_of_real_files(name):
         sums = equal_width_sums(statistics.confidence, correct, 15)
         ece.append(float(sums.gap.abs().sum() / sums.count.sum()))
     error = np.std(ece) / np.sqrt(len(ece))
-    assert ece_floor_from_statistics(statistics) == pytest.approx(np.mean(ece), abs=5 * error)
+    assert floor_of(statistics.confidence, weight=statistics.weight) == pytest.approx(np.mean(ece), abs=5 * error)
     assert error < 1e-4
 
 

@@ -25,7 +25,7 @@ def two_class(confidence, **kwargs):
 )
 def test_is_the_comparison_of_every_pair(inside, outside, tpr, score):
     """Of two classes, entropy and minus confidence put samples in the same order."""
-    auroc, false_rate, *asked = ood_evaluate(two_class(inside), two_class(outside), score, tpr)
+    auroc, false_rate, *asked = ood_evaluate(two_class(inside), two_class(outside), score=score, tpr=tpr)
     inside, outside = ([-c for c in part] for part in (inside, outside))
     assert auroc == pytest.approx(oracle.auroc(inside, outside), abs=1e-12)
     assert false_rate == pytest.approx(oracle.fpr_at_tpr(inside, outside, tpr), abs=1e-12)

@@ -20,8 +20,8 @@ FUNCTIONS = {
     "mean_confidence_right": lambda preds: scores.mean_confidence(preds, among="right"),
     "mean_confidence_wrong": lambda preds: scores.mean_confidence(preds, among="wrong"),
     "mean_entropy": scores.mean_entropy,
-    "mean_entropy_right": lambda preds: scores.mean_entropy(preds, "right"),
-    "mean_entropy_wrong": lambda preds: scores.mean_entropy(preds, "wrong"),
+    "mean_entropy_right": scores.mean_entropy_right,
+    "mean_entropy_wrong": scores.mean_entropy_wrong,
     "signed_gap": scores.signed_gap,
     "top_5_accuracy": scores.top_k_accuracy,
 }
@@ -77,8 +77,8 @@ def test_confidence_exactly_at_the_threshold_counts():
 
 def test_means_over_no_sample_are_nan():
     preds = Predictions.from_probs([[0.75, 0.25]], [0])
-    assert math.isnan(scores.mean_confidence(preds, "wrong"))
-    assert math.isnan(scores.mean_entropy(preds, "wrong"))
+    assert math.isnan(scores.mean_confidence(preds, among="wrong"))
+    assert math.isnan(scores.mean_entropy(preds, among="wrong"))
 
 
 def test_integer_weights_are_repetitions():

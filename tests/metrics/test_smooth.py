@@ -1,4 +1,5 @@
 import math
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -7,18 +8,19 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from focalcal.metrics import smooth
+from focalcal.metrics.samples import sample_statistics
 from focalcal.metrics.smooth import (
     CELLS,
+    Residuals,
     residual_grid,
     smooth_ece,
-    smooth_ece_from_statistics,
-    smooth_ece_of_grid,
     smooth_ece_of_grids,
 )
-from focalcal.metrics.statistics import sample_statistics
 from focalcal.predictions import Predictions
 from oracles.real_files import REAL_FILES, real_predictions
 from oracles.smooth import smooth_ece_at
+
+Solution = namedtuple("Solution", ["value", "bound"])
 
 # Often on nodes of every grid and at both ends, where mirror images meet.
 confidences = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.floats(0, 1), st.floats(0.999, 1))
@@ -30,8 +32,13 @@ def of_arrays(confidence, correct, weight=None, cells=CELLS):
     correct = torch.as_tensor(correct)
     weight = None if weight is None else torch.as_tensor(weight, dtype=torch.float64)
     once = torch.ones_like(confidence) if weight is None else weight
-    absolute = float((once * (correct.double() - confidence).abs()).sum())
-    return smooth_ece_of_grid(residual_grid(confidence, correct, weight, cells), float(once.sum()), absolute)
+    absolute = (once * (correct.double() - confidence).abs()).sum()
+    return solved(residual_grid(confidence, correct, weight, cells), once.sum(), absolute)
+
+
+def solved(grid, total, absolute):
+    total, absolute = (torch.as_tensor(number, dtype=torch.float64) for number in (total, absolute))
+    return Solution(*(float(part) for part in Residuals(grid, total, absolute).solution))
 
 
 def two_class(confidence, correct, **kwargs):
@@ -165,12 +172,12 @@ def test_many_grids_at_once_are_each_of_them():
     absolute = (correct.double() - confidence).abs().sum(1)
     values, bounds = smooth_ece_of_grids(grids, torch.full((4,), 500.0), absolute)
     for row in range(4):
-        value, bound = smooth_ece_of_grid(grids[row], 500.0, float(absolute[row]))
+        value, bound = solved(grids[row], 500.0, float(absolute[row]))
         assert float(values[row]) == pytest.approx(value, abs=bound + float(bounds[row]))
 
 
 def test_no_samples_give_nan():
-    value, bound = smooth_ece_of_grid(torch.zeros(CELLS + 1, dtype=torch.float64), 0.0, 0.0)
+    value, bound = solved(torch.zeros(CELLS + 1, dtype=torch.float64), 0.0, 0.0)
     assert math.isnan(value)
     assert math.isnan(bound)
 
@@ -226,7 +233,7 @@ def test_agrees_with_relplot_on_real_files_once_its_mirror_is_complete(name, mon
 
     statistics = sample_statistics(real_predictions(name))
     confidence, correct = statistics.confidence.numpy(), statistics.correct.double().numpy()
-    ours = smooth_ece_from_statistics(statistics)
+    ours = Solution(*(float(part) for part in Residuals.of_samples(statistics).solution))
     assert ours.bound < 2e-6
     assert relplot.smECE(confidence, correct) > ours.value + 0.02
     monkeypatch.setattr(relplot.metrics, "_get_default_kernel", lambda: CompleteMirror)

@@ -5,10 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from focalcal.data.text_tokens import NumberedTexts
-from focalcal.data.token_samples import TokenSamples
+from focalcal.data.text_tokens import NumberedTexts, TokenSamples
 from focalcal.models.gp_cnn import GlobalPoolingCNN
-from focalcal.models.registry import build_model
+from focalcal.models.model_registry import build_model
 
 CPU = torch.device("cpu")
 WORDS = 40
@@ -48,7 +47,8 @@ def test_left_out_padding_changes_neither_logits_nor_gradients(stride, tokens):
     net = network(pool_stride=stride, freeze=False)
     for longest in (1, 3, 9, 16, 17, 18, 40, 60, 149, 240, 403, 700, 842, 843, 960, 992, 1000):
         trimmed, full = batches(min(longest, tokens), tokens)
-        expected = plain_network(net, full.words)
+        missing = max(0, net.least_positions - tokens)
+        expected = plain_network(net, torch.nn.functional.pad(full.words, (missing, 0)))
         actual = net(trimmed)
         torch.testing.assert_close(actual, expected, atol=1e-12, rtol=0)
         torch.testing.assert_close(net(full), expected, atol=1e-12, rtol=0)
@@ -78,6 +78,15 @@ def test_short_texts_are_padded_to_what_the_last_map_sees():
     words = torch.randint(2, WORDS, (4, 7))
     padded = torch.cat([torch.zeros(4, 142, dtype=torch.int64), words], dim=1)
     torch.testing.assert_close(net(words), plain_network(net, padded))
+
+
+@pytest.mark.parametrize(("stride", "seen"), [(5, 149), (1, 21)])
+def test_how_far_the_windows_reach_is_the_network_s_own(stride, seen):
+    net = network(pool_stride=stride)
+    trimmed, _ = batches(longest=7, tokens=10)
+    padded = torch.nn.functional.pad(trimmed.words, (seen - 7, 0))
+    assert (net.least_positions, trimmed.words.shape[1], trimmed.left_out) == (seen, 7, 3)
+    torch.testing.assert_close(net(trimmed), plain_network(net, padded))
 
 
 def test_an_empty_batch_has_no_logits():

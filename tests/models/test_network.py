@@ -8,6 +8,8 @@ from torch import nn
 
 from focalcal.models import build_model
 
+pytestmark = pytest.mark.slow
+
 PAPER = ("resnet50", "resnet110", "wide_resnet_26_10", "densenet121")
 SMALL: dict[str, dict[str, Any]] = {
     "resnet8": {"width": 4},

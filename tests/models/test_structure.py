@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from focalcal.models import build_model
 from focalcal.models.densenet import DenseLayer, DenseNet
-from focalcal.models.network import average_windows, initialise, pooled_size
+from focalcal.models.network import average_windows, compute_pooled_size, initialise
 from focalcal.models.resnet import BasicBlock, Block, Bottleneck
 
 
@@ -31,6 +31,7 @@ def stage_maps(network: nn.Module, size: int) -> list[tuple[int, ...]]:
     return maps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [32, 64])
 @pytest.mark.parametrize(
     ("name", "stem", "channels"),
@@ -105,7 +106,7 @@ def test_pooling_by_windows_and_over_everything() -> None:
 def test_pooled_size_agrees_with_the_map(size: int) -> None:
     network = DenseNet(10, depths=(1, 1, 1, 1), growth=4, in_channels=3, image_size=size)
     channels = ((((8 + 4) // 2 + 4) // 2 + 4) // 2) + 4
-    side = pooled_size(size, 3, 4)
+    side = compute_pooled_size(size, 3, 4)
     assert network.features(torch.zeros(2, 3, size, size)).shape == (2, channels * side**2)
 
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from focalcal.data.tree_reading import random_trees, read_trees
-from focalcal.models.registry import build_model
-from focalcal.models.tree_levels import JoinLevels
-from focalcal.models.tree_lstm import TreeLSTM
+from focalcal.data.trees import random_trees, read_trees
+from focalcal.models.model_registry import build_model
+from focalcal.models.tree_lstm import JoinLevels, TreeLSTM
 from oracles.trees import node_by_node
 
 WORDS = 30

@@ -1,57 +1,30 @@
 """Slow, obvious versions: resamples written out row by row, every swap tried, corrections by their definition."""
 
+import inspect
 from collections.abc import Callable, Iterator
 from itertools import product
 
 import numpy as np
 import torch
 
-from focalcal.metrics.calibration_error import ada_ece, classwise_ece, ece, mce
-from focalcal.metrics.debiased import debiased_ece
-from focalcal.metrics.refinement import brier_calibration, brier_refinement, nll_calibration, nll_refinement
-from focalcal.metrics.scores import (
-    accuracy,
-    brier,
-    confident_accuracy,
-    confident_share,
-    error,
-    mean_confidence,
-    mean_entropy,
-    nll,
-    signed_gap,
-    top_k_accuracy,
-)
-from focalcal.metrics.smooth import smooth_ece
+from focalcal import metrics
+from focalcal.metrics.catalogue import METRICS as CATALOGUE
 from focalcal.predictions import Predictions
 
-METRICS: dict[str, Callable[[Predictions, int], float]] = {
-    "error": lambda p, _: error(p),
-    "accuracy": lambda p, _: accuracy(p),
-    "top_5_accuracy": lambda p, _: top_k_accuracy(p, 5),
-    "nll": lambda p, _: nll(p),
-    "brier": lambda p, _: brier(p),
-    "ece": ece,
-    "mce": mce,
-    "ada_ece": ada_ece,
-    "classwise_ece": classwise_ece,
-    "debiased_ece": debiased_ece,
-    "smooth_ece": lambda p, _: smooth_ece(p),
-    "confident_share": lambda p, _: confident_share(p),
-    "confident_accuracy": lambda p, _: confident_accuracy(p),
-    "mean_confidence": lambda p, _: mean_confidence(p),
-    "mean_confidence_right": lambda p, _: mean_confidence(p, "right"),
-    "mean_confidence_wrong": lambda p, _: mean_confidence(p, "wrong"),
-    "mean_entropy": lambda p, _: mean_entropy(p),
-    "mean_entropy_right": lambda p, _: mean_entropy(p, "right"),
-    "mean_entropy_wrong": lambda p, _: mean_entropy(p, "wrong"),
-    "signed_gap": lambda p, _: signed_gap(p),
+
+def _on_predictions(name: str) -> Callable[[Predictions, int], float]:
+    """The public function, given the number of bins if it takes one."""
+    function = getattr(metrics, name)
+    with_bins = "bins" in inspect.signature(function).parameters
+    return lambda preds, bins=15: function(preds, bins=bins) if with_bins else function(preds)
+
+
+METRICS = {
+    name: _on_predictions(name)
+    for name, metric in CATALOGUE.items()
+    if metric.has_interval and metric.source != "outputs"
 }
-LOSS_PARTS: dict[str, Callable[[Predictions], float]] = {
-    "nll_calibration": nll_calibration,
-    "nll_refinement": nll_refinement,
-    "brier_calibration": brier_calibration,
-    "brier_refinement": brier_refinement,
-}
+LOSS_PARTS = {name: _on_predictions(name) for name, metric in CATALOGUE.items() if metric.source == "outputs"}
 
 
 def written_out(preds: Predictions, counts: np.ndarray) -> Predictions:

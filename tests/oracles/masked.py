@@ -5,7 +5,7 @@ import torch
 
 from focalcal.predictions import Predictions
 
-MASKED = {"masked_classes": "1"}
+MASKED = (1,)
 
 
 def three_classes(n=400, seed=0, **options):
@@ -14,7 +14,7 @@ def three_classes(n=400, seed=0, **options):
     logits = torch.randn(n, 3, generator=generator, dtype=torch.float64) * 2
     logits[torch.arange(n), labels] += 2
     names = ["negative", "neutral", "positive"]
-    return Predictions.from_logits(logits, labels, class_names=names, provenance=MASKED, **options)
+    return Predictions.from_logits(logits, labels, class_names=names, masked_classes=MASKED, **options)
 
 
 def oracle(preds, temperature=1.0):

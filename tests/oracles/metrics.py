@@ -97,21 +97,28 @@ def mce(samples, bins):
     return max(gap / weight for gap, weight in gaps(equal_width_groups(samples, bins)) if weight > 0)
 
 
+def ties_in_order(samples):
+    """Samples of equal confidence together, in ascending order: (confidence, weight of the right ones, weight)."""
+    used = [s for s in samples if s[3] > 0]
+    ties = [[s for s in used if confidence(s) == value] for value in sorted({confidence(s) for s in used})]
+    return [(confidence(tie[0]), sum(s[3] for s in tie if is_right(s)), sum(s[3] for s in tie)) for tie in ties]
+
+
 def equal_mass_groups(samples, bins):
-    """Sort stably; the first n mod M groups get one sample more. With weights, walk along the cumulated weight."""
-    ordered = sorted((s for s in samples if s[3] > 0), key=confidence)
-    n, total = len(ordered), sum(s[3] for s in ordered)
+    """The first n mod M groups get one sample more, counted in mean weights; each takes its share of ties on a cut."""
+    ties = ties_in_order(samples)
+    n, total = sum(s[3] > 0 for s in samples), sum(weight for _, _, weight in ties)
     sizes = [n // bins + (m < n % bins) for m in range(bins)]
     groups, position, taken = [], 0, 0.0
     for size in sizes:
         group, wanted = [], size * total / n
-        while wanted > 1e-12 * total and position < n:
-            left = ordered[position][3] - taken
-            part = min(left, wanted)
-            group.append((confidence(ordered[position]), is_right(ordered[position]), part))
+        while wanted > 1e-12 * total and position < len(ties):
+            value, right, weight = ties[position]
+            part = min(weight - taken, wanted)
+            group.append((value, right / weight, part))
             wanted -= part
             taken += part
-            if part == left:
+            if taken > weight - 1e-12 * total:
                 position, taken = position + 1, 0.0
         groups.append(group)
     return groups
@@ -119,6 +126,15 @@ def equal_mass_groups(samples, bins):
 
 def ada_ece(samples, bins):
     return sum(gap for gap, _ in gaps(equal_mass_groups(samples, bins))) / sum(s[3] for s in samples)
+
+
+def ks_error(samples):
+    """After each different confidence, the sum so far of confidence − right."""
+    total, largest, so_far = sum(s[3] for s in samples), 0.0, 0.0
+    for value, right, weight in ties_in_order(samples):
+        so_far += weight * value - right
+        largest = max(largest, abs(so_far))
+    return largest / total
 
 
 def classwise_ece(samples, bins):
@@ -147,6 +163,7 @@ def all_metrics(preds, bins=15):
         "ece": ece(samples, bins),
         "mce": mce(samples, bins),
         "ada_ece": ada_ece(samples, bins),
+        "ks_error": ks_error(samples),
         "classwise_ece": classwise_ece(samples, bins),
         "confident_share": mean([confidence(s) >= 0.99 for s in samples], samples),
         "confident_accuracy": mean([is_right(s) for s in confident], confident),

@@ -18,7 +18,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 def same(a: Predictions, b: Predictions) -> bool:
     """Whether two predictions agree bit for bit, in everything that they hold."""
-    described = ("kind", "ids", "split", "class_names", "provenance")
+    described = ("kind", "ids", "split", "class_names", "masked_classes", "provenance")
     return all(getattr(a, name) == getattr(b, name) for name in described) and all(
         _same_tensor(getattr(a, name), getattr(b, name)) for name in ("values", "labels", "weights")
     )
@@ -64,6 +64,7 @@ def any_predictions(draw: st.DrawFn, max_samples: int = 6) -> Predictions:
         ids=draw(st.none() | st.lists(texts, min_size=samples, max_size=samples, unique=True)),
         split=draw(st.none() | texts),
         class_names=draw(st.none() | st.lists(texts, min_size=classes, max_size=classes)),
+        masked_classes=draw(st.sets(st.integers(0, classes - 1), max_size=classes - 2)),
         provenance=draw(st.dictionaries(texts, texts, max_size=2)),
     )
 

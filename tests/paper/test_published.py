@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from focalcal.paper import published
+from focalcal.paper import published_figures
 
 
 def test_every_published_number_is_packaged():
@@ -23,8 +23,8 @@ def test_the_packaged_file_is_the_papers():
 
 
 def test_figures_by_method_metric_and_scaling():
-    figures = published("CIFAR-100", "ResNet-50")
+    figures = published_figures("CIFAR-100", "ResNet-50")
     assert figures["cross-entropy", "ece", "pre"].value == 17.52
     assert figures["cross-entropy", "ece", "post"] == (3.42, 2.1)
     assert figures["flsd-53", "ece", "pre"].value == 4.5  # the first of two tables that print it
-    assert published("Digits", "MLP") == {}
+    assert published_figures("Digits", "MLP") == {}

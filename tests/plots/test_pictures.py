@@ -7,7 +7,7 @@ import torch
 
 from focalcal import plots
 from focalcal.metrics import ada_ece, ece, ood_auroc, smooth_ece
-from focalcal.metrics.statistics import ConfidenceSamples, sample_statistics
+from focalcal.metrics.samples import ConfidenceSamples, sample_statistics
 from focalcal.plots.ranked_confidence import ConfidenceCells, RankedConfidence
 from focalcal.predictions import Predictions
 from oracles.known_truth import predictions
@@ -24,7 +24,7 @@ def test_reliability_diagram_has_the_error_of_its_bins(binning, metric, bins):
     diagram = plots.reliability_diagram(preds, bins, binning)
     filled = diagram.count > 0
     gaps = np.abs(diagram.accuracy - diagram.confidence)[filled] @ diagram.count[filled] / diagram.count.sum()
-    assert diagram.ece == pytest.approx(metric(preds, bins)) == pytest.approx(gaps)
+    assert diagram.ece == pytest.approx(metric(preds, bins=bins)) == pytest.approx(gaps)
     assert diagram.count.sum() == len(preds)
     assert np.all((diagram.low <= diagram.accuracy)[filled])
     assert np.all((diagram.accuracy <= diagram.high)[filled])

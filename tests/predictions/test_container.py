@@ -79,6 +79,21 @@ def test_probabilities_stay_as_given():
     assert preds.log_probs()[1].tolist() == [0.0, -np.inf]
 
 
+def test_logits_are_the_values_or_the_logarithms_of_probabilities():
+    logits = Predictions.from_logits(LOGITS, LABELS)
+    assert logits.logits() is logits.values
+    for dtype in (torch.float32, torch.float64):
+        probs = Predictions.from_probs(torch.tensor([[1.0, 0.0], [0.25, 0.75]], dtype=dtype), [0, 1])
+        tiny = torch.finfo(torch.float32).tiny
+        torch.testing.assert_close(probs.logits(), torch.tensor([[1.0, tiny], [0.25, 0.75]], dtype=dtype).log())
+        assert probs.values.tolist() == [[1.0, 0.0], [0.25, 0.75]]
+
+
+def test_arguments_after_the_data_are_keywords():
+    with pytest.raises(TypeError, match="positional"):
+        Predictions(torch.zeros(3, 2), "logits", torch.zeros(3, dtype=torch.int64), None)
+
+
 def test_saturated_float16_logits_do_not_overflow():
     preds = Predictions.from_logits(np.array([[65504.0, -65504.0]], np.float16), [0])
     assert preds.probs().tolist() == [[1.0, 0.0]]
@@ -108,12 +123,15 @@ def test_it_is_frozen_and_says_what_it_is():
         {"labels": torch.zeros(3, dtype=torch.int32)},
         {"labels": torch.zeros(3, 2)},
         {"kind": "scores"},
+        {"masked_classes": (0,)},
+        {"masked_classes": (-1,)},
+        {"masked_classes": (2,)},
     ],
 )
 def test_the_bare_constructor_checks_shapes_and_types(wrong):
     right = {"values": torch.zeros(3, 2), "kind": "logits", "labels": torch.zeros(3, dtype=torch.int64)}
     Predictions(**right)
-    with pytest.raises(ValueError, match=r"values|labels|kind"):
+    with pytest.raises(ValueError, match=r"values|labels|kind|masked_classes"):
         Predictions(**{**right, **wrong})
 
 

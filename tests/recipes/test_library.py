@@ -34,6 +34,9 @@ EXPECTED = {
     "sst/tree_lstm",
     "sst/tree_lstm_authors",
     "text/gp_cnn",
+    "multi30k/transformer_tiny",
+    "multi30k/transformer_tiny_long",
+    "wmt14/transformer_base",
 }
 
 
@@ -79,6 +82,7 @@ def test_every_loss_and_protocol_fits(name):
             assert (recipe.loss, recipe.protocol) == (loss, protocol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_builds_and_takes_a_step_on_synthetic_data(name):
     recipe = load_recipe(name, {"data.synthetic": 4, "loss": "flsd-53"})

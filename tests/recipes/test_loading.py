@@ -49,7 +49,7 @@ def test_values_may_hold_an_equals_sign():
 
 @pytest.mark.parametrize("text", ["epochs", "=3", "optimizer.=3", ".lr=3"])
 def test_what_is_no_change(text):
-    assert refusal("digits/mlp", [text]).startswith(f"{text!r} is no change of a recipe; write key=value")
+    assert refusal("digits/mlp", [text]).startswith(f"{text!r} is not a change of a recipe; write key=value")
 
 
 def test_one_text_is_no_list_of_changes():
@@ -144,8 +144,8 @@ def test_a_change_that_is_given_twice(changes, key):
         (b"epochs=3", TypeError, "a list of texts or a mapping, got bytes"),
         ([5], TypeError, "a text such as 'optimizer.lr=0.05', got 5"),
         ({5: 3}, TypeError, "The keys of a recipe are texts such as 'optimizer.lr', got 5"),
-        ({"": 3}, ValueError, "'' is no key of a recipe"),
-        ({"optimizer..lr": 3}, ValueError, "'optimizer..lr' is no key of a recipe"),
+        ({"": 3}, ValueError, "'' is not a key of a recipe"),
+        ({"optimizer..lr": 3}, ValueError, "'optimizer..lr' is not a key of a recipe"),
     ],
 )
 def test_changes_that_are_none(changes, kind, words):

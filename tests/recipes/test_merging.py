@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focalcal.recipes.merging import merged, nested
+from focalcal.recipes.merging import merge, nest
 
 KEYS = st.sampled_from(["a", "b", "c"])
 LEAVES = st.one_of(st.integers(), st.booleans(), st.none(), st.lists(st.integers(), max_size=2))
@@ -27,14 +27,14 @@ def at(group, key):
 
 @given(GROUPS)
 def test_merging_with_nothing_or_itself_changes_nothing(group):
-    assert merged(group, {}) == group
-    assert merged({}, group) == group
-    assert merged(group, group) == group
+    assert merge(group, {}) == group
+    assert merge({}, group) == group
+    assert merge(group, group) == group
 
 
 @given(GROUPS, GROUPS)
 def test_every_change_is_in_the_result_and_nothing_else_is_touched(base, changes):
-    result = merged(base, changes)
+    result = merge(base, changes)
     for key, value in leaves(changes):
         assert at(result, key) == value
     for key, value in base.items():
@@ -45,24 +45,24 @@ def test_every_change_is_in_the_result_and_nothing_else_is_touched(base, changes
 @given(GROUPS, GROUPS, GROUPS)
 def test_merging_leaves_its_arguments_as_they_were(base, changes, more):
     copies = [repr(group) for group in (base, changes, more)]
-    merged(merged(base, changes), more)
+    merge(merge(base, changes), more)
     assert [repr(group) for group in (base, changes, more)] == copies
 
 
 @given(GROUPS)
 def test_dotted_keys_say_the_same_as_groups(group):
     by_dots = dict(leaves(group))
-    assert dict(leaves(nested(by_dots))) == by_dots
+    assert dict(leaves(nest(by_dots))) == by_dots
 
 
 @given(st.permutations(["optimizer=adam", "optimizer.lr=0.5", "optimizer.weight_decay=0.1", "epochs=3"]))
 def test_the_order_of_changes_does_not_matter(texts):
-    assert nested(texts) == {"optimizer": {"name": "adam", "lr": 0.5, "weight_decay": 0.1}, "epochs": 3}
+    assert nest(texts) == {"optimizer": {"name": "adam", "lr": 0.5, "weight_decay": 0.1}, "epochs": 3}
 
 
 @given(st.permutations(["optimizer.name=adam", "optimizer.lr=0.5"]))
 def test_a_name_among_the_parts_keeps_the_others(texts):
-    assert nested(texts) == {"optimizer": {"name": "adam", "lr": 0.5}}
+    assert nest(texts) == {"optimizer": {"name": "adam", "lr": 0.5}}
 
 
 @pytest.mark.parametrize(
@@ -77,16 +77,16 @@ def test_a_name_among_the_parts_keeps_the_others(texts):
     ],
 )
 def test_groups_that_have_a_name(old, new, result):
-    assert merged({"data": old}, {"data": new}) == {"data": result}
+    assert merge({"data": old}, {"data": new}) == {"data": result}
 
 
 def test_groups_without_a_name_are_left_to_the_check():
-    assert merged({"hardware": {"threads": 1}}, {"hardware": "cpu"}) == {"hardware": "cpu"}
+    assert merge({"hardware": {"threads": 1}}, {"hardware": "cpu"}) == {"hardware": "cpu"}
 
 
 def test_lists_and_schedules_take_the_place_of_the_old():
     base = {"schedule": {"name": "steps", "factors": {150: 0.1, 250: 0.01}}, "logging": {"to": ["csv", "wandb"]}}
-    result = merged(base, {"schedule": {"factors": {5: 0.5}}, "logging": {"to": ["csv"]}})
+    result = merge(base, {"schedule": {"factors": {5: 0.5}}, "logging": {"to": ["csv"]}})
     assert result == {"schedule": {"name": "steps", "factors": {5: 0.5}}, "logging": {"to": ["csv"]}}
-    assert merged(base, {"schedule": {"factors": {}}})["schedule"] == {"name": "steps", "factors": {}}
-    assert merged(base, {"schedule": {}}) == base
+    assert merge(base, {"schedule": {"factors": {}}})["schedule"] == {"name": "steps", "factors": {}}
+    assert merge(base, {"schedule": {}}) == base

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from focalcal.training import train
-from focalcal.training.history import read_history
+from focalcal.training.run_directory import read_history
+
+pytestmark = pytest.mark.slow
 
 RESULTS = Path(__file__).parents[2] / "results"
 

@@ -96,14 +96,14 @@ def test_a_missing_name_and_a_missing_key():
     with pytest.raises(
         ValueError, match=r"Recipe mine has 2 problems:\n  data: the name is missing; write data.name=…\n"
     ):
-        Recipe.checked({"data": {"train_size": 3}, "model": "mlp"}, "mine")
+        Recipe.check({"data": {"train_size": 3}, "model": "mlp"}, "mine")
     with pytest.raises(ValueError, match=r"^Recipe mine: the key epochs is missing; give it a value\.$"):
-        Recipe.checked({"data": "digits", "model": "mlp"}, "mine")
+        Recipe.check({"data": "digits", "model": "mlp"}, "mine")
 
 
 def test_steps_need_their_factors():
     with pytest.raises(ValueError, match=r"schedule\.factors must say from which epoch on the learning rate is multip"):
-        Recipe.checked({"data": "digits", "model": "mlp", "epochs": 3, "schedule": "steps"}, "mine")
+        Recipe.check({"data": "digits", "model": "mlp", "epochs": 3, "schedule": "steps"}, "mine")
 
 
 def test_steps_keep_the_factors_of_a_recipe_with_steps_and_need_them_elsewhere():

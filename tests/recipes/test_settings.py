@@ -6,16 +6,24 @@ from typing import get_args
 import pytest
 
 from focalcal.data import load_data
+from focalcal.data.data_sets import DATA_NAMES
 from focalcal.data.image_set import ImageOptions
 from focalcal.data.newsgroups import load_newsgroups
-from focalcal.data.registry import DATA_NAMES
+from focalcal.data.own_texts import load_texts
 from focalcal.data.sst import load_sst
-from focalcal.data.texts import load_texts
-from focalcal.models.registry import MODEL_NAMES, model_options
+from focalcal.data.translation_sets import load_multi30k, load_parallel, load_wmt14
+from focalcal.models.model_registry import MODEL_NAMES, model_options
 from focalcal.recipes import Recipe
 from focalcal.recipes.settings import HardwareSettings, LoggingSettings, OptimizerSettings
 
-TEXT_LOADERS = {"newsgroups": load_newsgroups, "sst": load_sst, "text": load_texts}
+TEXT_LOADERS = {
+    "newsgroups": load_newsgroups,
+    "sst": load_sst,
+    "text": load_texts,
+    "multi30k": load_multi30k,
+    "wmt14": load_wmt14,
+    "parallel": load_parallel,
+}
 
 
 def kinds(field):
@@ -48,7 +56,7 @@ def test_options_of_texts(name):
 
 @pytest.mark.parametrize("name", MODEL_NAMES)
 def test_options_of_networks(name):
-    given_by_data = ("in_channels", "image_size", "embeddings")
+    given_by_data = ("in_channels", "image_size", "embeddings", "max_length")
     expected = {key: value for key, value in model_options(name).items() if key not in given_by_data}
     assert defaults(kinds("model")[name]) == expected
 

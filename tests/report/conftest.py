@@ -134,17 +134,17 @@ class Reader:
         self.tab.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
         self.tab.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.tab.on("dialog", self._refuse)
-        self.tab.on("request", self._check)
-        self.tab.goto(self._uri)
-        self.tab.wait_for_selector("html[data-ready][data-drawn]", timeout=60_000)
+        self.tab.on("settings", self._check)
+        self.tab.goto(self._uri, timeout=120_000)
+        self.tab.wait_for_selector("html[data-ready][data-drawn]", timeout=120_000)
 
     def _refuse(self, dialog):
         self.complaints.append(f"dialog {dialog.message}")
         dialog.dismiss()
 
-    def _check(self, request):
-        if request.url != self._uri and not request.url.startswith(("data:", "blob:")):
-            self.complaints.append(f"request {request.url}")
+    def _check(self, settings):
+        if settings.url != self._uri and not settings.url.startswith(("data:", "blob:")):
+            self.complaints.append(f"settings {settings.url}")
 
     def as_at_first(self):
         """Undo what the last test did."""

@@ -163,7 +163,7 @@ def test_differences_can_be_chosen(opened):
     tab.locator("#pair-metric").select_option("ece")
     rows = tab.locator("#pairs tbody tr:visible")
     assert rows.count() == 1
-    assert "difference shown: flsd-53 is lower" in rows.inner_text()
+    assert "significant: flsd-53 is lower" in rows.inner_text()
     tab.locator("#pair-when").select_option("after")
     assert "scaled" in rows.inner_text()
 
@@ -233,7 +233,7 @@ def test_twenty_samples_without_a_mistake(opened):
     assert "Evaluate on more samples" in tab.locator(".verdict").inner_text()
     assert not tab.locator("#go-fitted").is_visible()
     assert "No temperature is proposed" in tab.locator(".verdict").inner_text()
-    assert "There is no mistake" in tab.locator("#mistakes").inner_text()
+    assert "There are no mistakes" in tab.locator("#mistakes").inner_text()
 
 
 def test_a_temperature_at_the_end_of_the_slider(opened):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from focalcal.metrics import classwise_ece, sample_statistics
-from focalcal.metrics.statistics import block_statistics
+from focalcal.metrics.samples import block_statistics
 from focalcal.predictions import Predictions
 from focalcal.report.classes import ClassesSoFar
 from focalcal.report.mistakes import MistakesSoFar

@@ -13,6 +13,8 @@ from focalcal.cli.failures import run
 from focalcal.cli.report import report
 from report.conftest import make_run, world
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[2] / "docs" / "report.md"
 
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from focalcal.report.examination import Request, examined
-from focalcal.report.sources import ModelSource
+from focalcal.report.model_sources import ModelSource
+from focalcal.report.reported_model import ReportSettings, measure_model
 from oracles.masked import oracle, three_classes
 
 
 def test_every_figure_is_of_the_answers():
     test, val = three_classes(seed=2, split="test"), three_classes(seed=1, split="val")
-    found = examined(ModelSource("a", test, val), Request(bootstrap=20))
+    found = measure_model(ModelSource("a", test, val), ReportSettings(bootstrap=20))
     temperature = found.scaling.temperature
     assert found.class_names == ["negative", "positive"]
     assert found.before.values["ece"] == pytest.approx(oracle(test)["ece"])

@@ -30,11 +30,11 @@ def test_confidence(gap, interval, words):
     ("ece", "low", "words"),
     [
         (0.05, 0.04, "the model is miscalibrated"),
-        (0.05, 0.009, "miscalibration is not shown."),
-        (0.005, 0.0, "miscalibration is not shown."),
+        (0.05, 0.009, "no miscalibration is detected."),
+        (0.005, 0.0, "no miscalibration is detected."),
         (0.05, math.nan, "the model is miscalibrated"),
-        (0.015, math.nan, "not shown without an interval"),
-        (0.009, math.nan, "miscalibration is not shown."),
+        (0.015, math.nan, "detected without an interval"),
+        (0.009, math.nan, "no miscalibration is detected."),
     ],
 )
 def test_ece_and_its_floor(ece, low, words):
@@ -65,7 +65,7 @@ def test_samples_that_are_all_right_or_all_wrong(n, accuracy, confidence, decide
     found = Evaluation(values, n, 2, 15, ends, 0.9)
     assert (tendency(found) != UNDECIDED) == decided
     assert shows_miscalibration(found) == decided
-    assert ("so few, miscalibration is not shown" in " ".join(verdict(found))) == (not decided)
+    assert ("too few to detect miscalibration" in " ".join(verdict(found))) == (not decided)
 
 
 def test_an_infinite_loss():

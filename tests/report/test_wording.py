@@ -5,15 +5,15 @@ import torch
 
 from focalcal.predictions import Predictions
 from focalcal.report.content import model_content
-from focalcal.report.examination import Request, examined
+from focalcal.report.model_sources import model_sources
 from focalcal.report.readings import written
-from focalcal.report.sources import model_sources
+from focalcal.report.reported_model import ReportSettings, measure_model
 from focalcal.report.wording import headline, mood, next_steps, sentences
 from report.conftest import world
 
 
 def model(preds, val=None, bootstrap=200):
-    return examined(model_sources({"m": preds}, val)[0], Request(bootstrap=bootstrap))
+    return measure_model(model_sources({"m": preds}, val)[0], ReportSettings(bootstrap=bootstrap))
 
 
 def test_an_over_confident_model():
@@ -35,10 +35,10 @@ def test_an_under_confident_model():
 
 def test_a_calibrated_model():
     found = model(world(3000, 4, sharpness=1.0))
-    assert headline(found) == "No miscalibration shown"
+    assert headline(found) == "No miscalibration detected"
     assert "is not needed" in sentences(found)[-1]
     assert next_steps(found) == [
-        "Use the confidences as they are; more samples could show errors that are smaller than these."
+        "Use the confidences uncalibrated; more samples could show errors that are smaller than these."
     ]
 
 
@@ -110,7 +110,7 @@ def test_labels_of_probability_0():
 
 def test_steps_follow_from_the_verdict():
     useless = model(two_errors((0.9, 0.7)))
-    assert "is no repair" in sentences(useless)[-1]
+    assert "does not repair it" in sentences(useless)[-1]
     steps = next_steps(useless)
     assert steps[0].startswith("One temperature is not enough")
     assert not any(step.startswith(("Fit T on", "Divide the logits")) for step in steps)

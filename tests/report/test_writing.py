@@ -5,15 +5,19 @@ import sys
 import pytest
 import torch
 
+from focalcal.base.files import file_sha256
+from focalcal.calibrators import TemperatureScaling
 from focalcal.metrics import ece, evaluate, ood_auroc
 from focalcal.predictions import Predictions, open_predictions
-from focalcal.report import sources as sources_module
+from focalcal.report import model_sources as sources_module
 from focalcal.report import write_report
+from focalcal.report.model_sources import model_sources
 from focalcal.report.page import safe_json
-from focalcal.report.provenance import sha256
-from focalcal.report.sources import model_sources
+from focalcal.training import train
 from oracles.real_files import real_predictions
 from report.conftest import HOSTILE, make_run, world
+
+pytestmark = pytest.mark.slow
 
 
 def embedded(path, which):
@@ -84,7 +88,7 @@ def test_a_comparison_says_what_is_shown(pages):
     found = {(d["metric"], d["when"]): d for d in numbers["differences"]}
     assert found["ece", "before"]["verdict"] == "flsd-53 has the lower ece"
     assert set(found) >= {("error", "before"), ("nll", "after"), ("ece", "after")}
-    assert "difference shown: <bdi>flsd-53</bdi> is lower" in text
+    assert "significant: <bdi>flsd-53</bdi> is lower" in text
 
 
 def test_other_samples_are_not_compared(tmp_path):
@@ -110,8 +114,8 @@ def test_files_and_settings_are_recorded(tmp_path):
     out = write_report(tmp_path / "test.npz", tmp_path / "r.html", bootstrap=50, seed=3, command="focalcal report <x>")
     numbers = embedded(out, "numbers")
     assert numbers["files"][0]["uses"] == [{"model": "test.npz", "role": "predictions"}]
-    assert numbers["files"][0]["sha256"] == sha256(tmp_path / "test.npz")
-    assert numbers["settings"] == {"bins": 15, "resamples": 50, "level": 0.9, "seed": 3}
+    assert numbers["files"][0]["sha256"] == file_sha256(tmp_path / "test.npz")
+    assert numbers["settings"] == {"bins": 15, "resamples": 50, "level": 0.9, "seed": 3, "temperature by": "NLL"}
     assert "focalcal report &lt;x&gt;" in visible(out)
     assert str(tmp_path) not in out.read_text(encoding="utf-8")
 
@@ -263,12 +267,12 @@ def test_a_file_is_listed_once_with_its_uses(tmp_path):
 
 def test_the_same_samples_are_no_validation(tmp_path):
     preds = world(60, 3)
-    with pytest.raises(ValueError, match="the very predictions that are reported on"):
+    with pytest.raises(ValueError, match="the predictions that are reported on"):
         write_report({"m": preds}, tmp_path / "r.html", val=world(60, 3), bootstrap=0)
 
 
 def test_what_is_cheap_is_checked_first(tmp_path, monkeypatch):
-    monkeypatch.setattr("focalcal.report.writing.examined", None)
+    monkeypatch.setattr("focalcal.report.writing.measure_model", None)
     with pytest.raises(ValueError, match=r"out-of-distribution \(x\) predictions have 4 classes and the others 3"):
         write_report({"m": world(60, 3)}, tmp_path / "r.html", ood={"x": world(60, 4)})
     with pytest.raises(ValueError, match="its folder does not exist"):
@@ -280,3 +284,26 @@ def test_the_bins_of_the_metrics_are_preselected(tmp_path, bins, chosen):
     text = visible(write_report(world(60, 3), tmp_path / "r.html", bins=bins, bootstrap=0))
     assert f"<option selected>{chosen}</option>" in text
     assert (f"The metrics have {bins}, which" in text) == (bins != chosen)
+
+
+def test_runs_are_scaled_by_validation_ece_as_in_the_table_of_a_sweep(pages, tmp_path):
+    numbers, text = embedded(pages("comparison"), "numbers"), visible(pages("comparison"))
+    for model in numbers["models"]:
+        val = Predictions.load(pages("comparison").parent / model["name"] / "predictions" / "val.safetensors")
+        assert model["temperature"]["value"] == pytest.approx(TemperatureScaling(objective="ece").fit(val).temperature_)
+        assert model["temperature"]["objective"] == "ece"
+    assert "T, by validation ECE" in text
+    run = make_run(tmp_path / "run", seed=1, sharpness=2.0)
+    by_nll = embedded(write_report(run, tmp_path / "r.html", bootstrap=0, objective="nll"), "numbers")
+    assert by_nll["models"][0]["temperature"]["objective"] == "nll"
+    assert "by validation NLL, fitted on 500 validation samples" in visible(tmp_path / "r.html")
+    with pytest.raises(ValueError, match="objective must be 'ece' or 'nll', not 'brier'"):
+        write_report(run, tmp_path / "r.html", objective="brier")
+
+
+def test_pictures_of_a_run_s_data_are_found_by_themselves(tmp_path):
+    run = train("digits/mlp", out=tmp_path / "a", overrides={"epochs": 1, "data.train_size": 50}, progress=False)
+    found = embedded(write_report(run.path, tmp_path / "r.html", bootstrap=0), "data")["images"]
+    assert found
+    without = write_report(run.path, tmp_path / "r.html", bootstrap=0, thumbnails={})
+    assert embedded(without, "data")["images"] == {}

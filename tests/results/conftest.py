@@ -1,17 +1,16 @@
-"""Two small comparisons that were really trained and measured, as ``focalcal compare`` leaves them."""
+"""Two small comparisons that were really trained and measured, as ``focalcal sweep`` leaves them."""
 
 from pathlib import Path
 
 import pytest
 
-from focalcal.comparison import Plan, outcome, train_all, write_outcome
-from focalcal.comparison.waiting import Watcher
+from focalcal.sweeps import Plan, measure_plan, train_all, write_result
 
 
 def _compared(out: Path, recipe: str, changes: tuple[str, ...], seeds: tuple[int, ...]) -> Path:
     plan = Plan(recipe, changes, ("cross-entropy", "fl-3"), seeds, out)
-    assert train_all(list(plan.runs()), jobs=2, watcher=Watcher()) == []
-    write_outcome(outcome(plan, bootstrap=20), out)
+    assert train_all(list(plan.runs()), jobs=2) == []
+    write_result(measure_plan(plan, bootstrap=20), out)
     return out
 
 

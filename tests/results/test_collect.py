@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from collect import again, collect, main
-from focalcal.comparison.rows import Row, read_rows
 from focalcal.metrics import ece
 from focalcal.predictions import Predictions
+from focalcal.sweeps.result_rows import Row, read_rows, write_rows
 
-_COMMAND = "focalcal compare digits/mlp --out runs/digits"
+_COMMAND = "focalcal sweep digits/mlp --out runs/digits"
 _SCRIPT = Path(__file__).parents[2] / "results" / "collect.py"
 
 
@@ -75,6 +75,49 @@ def test_the_last_epoch_is_kept_where_it_was_not_the_selected_one(digits, tmp_pa
     assert tables.keys() == {"table.csv", "table_nll.csv"}
 
 
+def _part(sweep: Path, out: Path, loss: str, seeds: tuple[int, ...]) -> Path:
+    """Some runs of a finished sweep, as a sweep of their own."""
+    for seed in seeds:
+        shutil.copytree(sweep / loss / f"seed-{seed}", out / loss / f"seed-{seed}")
+    for table in ("table.csv", "table_nll.csv"):
+        write_rows(out / table, [row for row in read_rows(sweep / table) if row.method == loss and row.seed in seeds])
+    return out
+
+
+def test_runs_of_two_sweeps_make_one_result(digits, tmp_path):
+    """Whether runs are collected together or one sweep after the other makes no difference to tables and files."""
+    at_once, in_turn = tmp_path / "at_once", tmp_path / "in_turn"
+    collect(digits, "small", _COMMAND, bootstrap=20, results=at_once)
+    focal = _part(digits, tmp_path / "focal", "fl-3", (0, 1))
+    one = _part(digits, tmp_path / "one", "cross-entropy", (0,))
+    both = _part(digits, tmp_path / "both", "cross-entropy", (0, 1))
+    collect(focal, "small", "the first command", bootstrap=20, results=in_turn)
+    collect(one, "small", "the second command", bootstrap=20, add=True, results=in_turn)
+    collect(both, "small", "the third command", bootstrap=20, add=True, results=in_turn)
+    expected, found = _contents(at_once / "small"), _contents(in_turn / "small")
+    assert found.keys() == expected.keys()
+    tables = [name for name in expected if name.endswith(".csv")]
+    assert len(tables) == 2
+    assert all(found[name] == expected[name] for name in tables)
+    assert all(found[name] == expected[name] for name in expected if name.endswith((".safetensors", ".jsonl")))
+    readme = found["README.md"].decode()
+    assert readme.split("## How it was made")[0] == expected["README.md"].decode().split("## How it was made")[0]
+    assert [readme.count(f"Made by `the {one} command`.") for one in ("first", "second", "third")] == [1, 1, 1]
+    assert readme.count("`table.csv`: every figure") == 1
+
+
+def test_nothing_is_added_to_a_result_whose_predictions_are_not_kept(digits, tmp_path):
+    collect(digits, "small", _COMMAND, bootstrap=0, results=tmp_path)
+    for table in ("table.csv", "table_nll.csv"):
+        file = tmp_path / "small" / table
+        with open(file, "a") as lines:
+            lines.write(file.read_text().splitlines()[1].replace(",cross-entropy,", ",brier,"))
+    before = _contents(tmp_path)
+    with pytest.raises(ValueError, match="has losses without predictions"):
+        collect(digits, "small", _COMMAND, bootstrap=0, add=True, results=tmp_path)
+    assert _contents(tmp_path) == before
+
+
 def test_out_of_distribution_sets_are_kept_but_for_the_lower_severities(cifar, tmp_path):
     collect(cifar, "noisy", _COMMAND, bootstrap=20, without_ood=["fl-3"], results=tmp_path)
     kept = {
@@ -124,7 +167,7 @@ def test_a_figure_that_cannot_be_measured_again_stays_and_others_are_replaced(di
 def test_the_command_says_what_is_wrong_in_one_sentence(cifar, tmp_path, capsys):
     for arguments, sentence in (
         (["--again", "nothing"], "holds no predictions of runs: it has no runs.json"),
-        ([str(cifar), "x", "y", "--without-ood", "brier"], "--without-ood names brier, which the comparison does not"),
+        ([str(cifar), "x", "y", "--without-ood", "brier"], "--without-ood names brier, which the sweep does not"),
         ([str(tmp_path), "x", "y"], "cannot be read"),
     ):
         with pytest.raises(SystemExit) as left:
@@ -140,4 +183,4 @@ def test_the_command_says_what_is_wrong_in_one_sentence(cifar, tmp_path, capsys)
 def test_the_script_explains_its_use(arguments):
     ran = subprocess.run([sys.executable, str(_SCRIPT), *arguments], capture_output=True, text=True, check=False)
     assert ran.returncode == 2
-    assert "give COMPARISON NAME 'focalcal compare …', or --again NAME alone." in ran.stderr
+    assert "give SWEEP NAME 'focalcal sweep …', or --again NAME alone." in ran.stderr

@@ -6,11 +6,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from focalcal.comparison.finished import FinishedRun, finished_run, read_index
-from focalcal.comparison.plan import PlannedRun
 from focalcal.predictions import Predictions
+from focalcal.sweeps.finished import FinishedRun, finished_run, read_index, write_index
+from focalcal.sweeps.plan import PlannedRun
 from focalcal.training.run_directory import open_run
 from kept_predictions import MOST_IN_ALL, check_in_all, keep, printed, size
+
+pytestmark = pytest.mark.slow
 
 
 def _run(comparison: Path, loss: str = "fl-3", seed: int = 0) -> FinishedRun:
@@ -61,6 +63,7 @@ def test_logits_that_16_bits_hold_exactly_need_no_more(cifar, tmp_path):
 def test_the_runs_are_found_again(cifar, digits, tmp_path):
     runs = [_run(cifar), _run(digits)]
     kept = keep(runs, tmp_path)
+    write_index(tmp_path, kept)
     assert read_index(tmp_path) == kept
     assert [run.name for run in kept] == ["fl-3-seed-0", "fl-3-seed-0"]
     assert kept[0].facts() == runs[0].facts()

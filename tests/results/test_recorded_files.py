@@ -39,16 +39,15 @@ def test_snapshots_become_sums_by_epoch(tmp_path):
         assert one["confidence"] == pytest.approx(slow["confidence"], rel=1e-5)
 
 
-def test_what_runs_recorded_is_copied_and_what_was_there_goes(tmp_path):
+def test_what_runs_recorded_is_copied_beside_what_is_there(tmp_path):
     runs = {name: tmp_path / name for name in ("fl-3-seed-0", "brier-seed-0")}
     (runs["fl-3-seed-0"] / "recorded").mkdir(parents=True)
     (runs["fl-3-seed-0"] / "recorded" / "gradient-norms.jsonl").write_text('{"epoch": 1}\n')
     (runs["fl-3-seed-0"] / "predictions" / "train").mkdir(parents=True)
     _snapshot(1).save(runs["fl-3-seed-0"] / "predictions" / "train" / "epoch-00001.safetensors")
-    stale = tmp_path / "out" / "mmce-seed-0"
-    stale.mkdir(parents=True)
+    (tmp_path / "out" / "mmce-seed-0").mkdir(parents=True)
     copy_recorded(runs, tmp_path / "out")
-    assert [folder.name for folder in (tmp_path / "out").iterdir()] == ["fl-3-seed-0"]
+    assert sorted(folder.name for folder in (tmp_path / "out").iterdir()) == ["fl-3-seed-0", "mmce-seed-0"]
     kept = tmp_path / "out" / "fl-3-seed-0"
     assert (kept / "gradient-norms.jsonl").read_text() == '{"epoch": 1}\n'
     assert json.loads((kept / "snapshots.json").read_text()) == snapshot_sums(

@@ -7,8 +7,9 @@ import signal
 import pytest
 import torch
 
-from focalcal.training import Interrupted, Trainer
+from focalcal.training import Interrupted
 from focalcal.training.checkpoints import Checkpoint, CheckpointFolder, read_checkpoint, write_checkpoint
+from focalcal.training.trainer import Trainer
 from tiny_runs import prediction_bytes, run, start
 
 
@@ -99,6 +100,7 @@ def stops_on_a_small_disk(out):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_full_disk_leaves_the_last_good_checkpoint(tmp_path):
     run(tmp_path / "whole", optimizer="adam", epochs=3)
     children = [start(stops_after_an_epoch, tmp_path / "a")]

@@ -97,7 +97,7 @@ def test_outputs_without_a_target_do_not_count(tmp_path):
 
 
 def test_a_network_without_a_linear_classifier(tmp_path):
-    with pytest.raises(ValueError, match=r"attribute `classifier` is its last nn\.Linear; leave it out"):
+    with pytest.raises(ValueError, match=r"last nn\.Linear is its attribute `classifier`; leave it out"):
         run(tmp_path / "a", network=nn.Linear(8, CLASSES), epochs=1, record={"gradient_norms_at": [1]})
 
 
@@ -185,4 +185,4 @@ def test_epochs_that_are_none(record, sentence):
 
 
 def test_the_recipe_reads_back():
-    assert Recipe.checked(recipe(record=RECORD, epochs=3).model_dump(), "again").record.snapshots_at == (2, 3)
+    assert Recipe.check(recipe(record=RECORD, epochs=3).model_dump(), "again").record.snapshots_at == (2, 3)

@@ -114,11 +114,11 @@ def gather_by_hand(out):
 
     fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
     fabric.launch()
-    from focalcal.training.gathering import gather_rows, largest_over_processes, same_buffers_everywhere
+    from focalcal.training.devices import broadcast_buffers, gather_rows, largest_over_processes
 
     network = Net(norm=True)
     network.layers[1].running_mean.fill_(float(fabric.global_rank))
-    same_buffers_everywhere(fabric, network)
+    broadcast_buffers(fabric, network)
     assert network.layers[1].running_mean.abs().sum() == 0
     rows = torch.arange(fabric.global_rank + 2).reshape(-1, 1)
     assert [part.flatten().tolist() for part in gather_rows(fabric, rows)] == [[0, 1], [0, 1, 2]]
@@ -140,7 +140,7 @@ def test_mmce_is_of_each_process_own_part(tmp_path):
     in_processes(2, mmce_step, tmp_path / "two")
     network = Net()
     inputs, labels = data().train.inputs, data().train.labels
-    from focalcal.training.order import epoch_batches
+    from focalcal.training.batches import epoch_batches
 
     (batch,) = epoch_batches(data().train, 100, seed=0, epoch=0, parts=2)
     loss = sum(0.5 * MMCELoss(4.0)(network(inputs[part]), labels[part]) for part in batch.tensor_split(2))
@@ -180,6 +180,6 @@ def test_another_number_of_processes_is_refused(tmp_path):
     in_processes(2, norm_run, tmp_path / "a")
     (tmp_path / "a/evaluation.json").unlink()
     config = (tmp_path / "a/config.yaml").read_bytes()
-    with pytest.raises(ValueError, match="made by 2 processes and cannot go on with 1: use as many as before"):
+    with pytest.raises(ValueError, match="trained by 2 processes and cannot resume with 1: use 2 again"):
         norm_run(tmp_path / "a", resume=True)
     assert (tmp_path / "a/config.yaml").read_bytes() == config

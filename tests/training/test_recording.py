@@ -9,10 +9,13 @@ from torch import nn
 
 from focalcal.losses import build_loss
 from focalcal.metrics import evaluate
-from focalcal.metrics.statistics import sample_statistics
+from focalcal.metrics.samples import sample_statistics
 from focalcal.predictions import Predictions
-from focalcal.training.measuring import FeatureNorms, RunningOutputs, gamma_shares, scaled_summary, summary, weight_norm
-from focalcal.training.order import epoch_batches
+from focalcal.training.batches import epoch_batches
+from focalcal.training.evaluating import summarize, summarize_scaled
+from focalcal.training.recording import gamma_shares, weight_norm
+from focalcal.training.run_directory import write_history
+from focalcal.training.state import FeatureNorms, RunningOutputs, statistics_from
 from tiny_runs import CLASSES, Net, data, run
 
 MEASURED = {"error", "nll", "ece", "ada_ece", "entropy"} | {
@@ -108,7 +111,7 @@ def test_last_epoch_is_that_of_the_predictions(recorded):
     with torch.no_grad():
         samples = data()
         logits = network.eval()(samples.train.inputs)
-    again = scaled_summary(Predictions.from_logits(logits, samples.train.labels))
+    again = summarize_scaled(Predictions.from_logits(logits, samples.train.labels))
     assert last["train_eval"] == pytest.approx(again, rel=1e-4)
     assert last["weight_norm"] == pytest.approx(float(network.classifier.weight.detach().norm()), rel=1e-6)
 
@@ -126,7 +129,7 @@ def test_ece_of_right_and_of_wrong_samples():
     """Where all are right, or all wrong, the ECE is the distance of the mean confidence from 1, or from 0."""
     torch.manual_seed(0)
     preds = Predictions.from_logits(3 * torch.randn(200, 3), torch.randint(0, 3, (200,)))
-    figures = summary(sample_statistics(preds))
+    figures = summarize(sample_statistics(preds))
     right = preds.probs().argmax(1) == preds.labels
     for rows, expected in ((right, 1 - figures["confidence_right"]), (~right, figures["confidence_wrong"])):
         part = Predictions.from_logits(preds.values[rows], preds.labels[rows])
@@ -135,7 +138,7 @@ def test_ece_of_right_and_of_wrong_samples():
 
 def test_no_wrong_sample_is_null():
     logits = 5 * torch.eye(3)
-    figures = summary(sample_statistics(Predictions.from_logits(logits, torch.arange(3))))
+    figures = summarize(sample_statistics(Predictions.from_logits(logits, torch.arange(3))))
     assert (figures["nll_wrong"], figures["entropy_wrong"], figures["error"]) == (None, None, 0.0)
 
 
@@ -168,12 +171,11 @@ def test_running_outputs_do_not_depend_on_how_they_are_kept(most, monkeypatch):
     columns = outputs.tensors()
     assert torch.equal(columns["nll"], expected.nll)
     assert torch.equal(columns["correct"], expected.correct)
-    assert not math.isnan(summary(RunningOutputs.joined(columns))["nll"])
+    assert not math.isnan(summarize(statistics_from(columns))["nll"])
 
 
 def test_numbers_that_json_lacks_are_null(tmp_path):
     from focalcal.base.files import null_for_nan
-    from focalcal.training.history import write_history
 
     record = null_for_nan({"epoch": 0, "feature_norm": float("inf"), "val": {"nll": float("nan"), "error": 0.5}})
     assert record == {"epoch": 0, "feature_norm": None, "val": {"nll": None, "error": 0.5}}

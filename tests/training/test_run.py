@@ -14,7 +14,8 @@ from torch.utils.data import DataLoader, TensorDataset
 import focalcal
 from focalcal.data.samples import DataSet
 from focalcal.recipes import Recipe
-from focalcal.training import open_run, predictions_path, train
+from focalcal.training import RunDirectory, open_run, train
+from focalcal.training.preconditions import hold
 from tiny_runs import CLASSES, HARDWARE, Net, data, prediction_bytes, recipe, run, vectors
 
 PAGE = Path(__file__).parents[2] / "docs" / "training.md"
@@ -82,7 +83,7 @@ def test_run_directory(from_tensors):
     assert opened.recipe == recipe()
     assert opened.predictions("test").split == "test"
     assert len(opened.predictions("val")) == 61
-    assert predictions_path(from_tensors, "val") == from_tensors / "predictions/val.safetensors"
+    assert RunDirectory(from_tensors).predictions("val") == from_tensors / "predictions/val.safetensors"
     assert yaml.safe_load((from_tensors / "config.yaml").read_text())["epochs"] == 2
     result = opened.evaluation
     assert set(result) == {"recipe", "loss", "seed", "selection", "epoch", "temperature", "splits"}
@@ -184,15 +185,15 @@ def test_unknown_override(tmp_path):
 
 
 def test_folder_that_holds_a_run(from_tensors):
-    with pytest.raises(ValueError, match="holds a run already: go on with it by --resume"):
+    with pytest.raises(ValueError, match="already holds a run: resume it with --resume"):
         run(from_tensors)
 
 
 def test_folder_that_is_a_file(tmp_path):
     (tmp_path / "a").write_text("mine")
-    with pytest.raises(ValueError, match="is a file; give another folder"):
+    with pytest.raises(ValueError, match="is a file; choose another folder"):
         run(tmp_path / "a")
-    with pytest.raises(ValueError, match="is no run directory"):
+    with pytest.raises(ValueError, match="is not a run directory"):
         open_run(tmp_path)
 
 
@@ -202,14 +203,12 @@ def test_recipe_for_own_parts_without_them(tmp_path):
 
 
 def test_a_folder_has_one_writer_at_a_time(tmp_path):
-    from focalcal.training.run_directory import sole_owner
-
     folder = tmp_path / "deep" / "run"
-    with sole_owner(folder):
+    with hold(RunDirectory(folder)):
         (folder / "config.yaml").write_text("")
-        with pytest.raises(ValueError, match="is being trained by another process"), sole_owner(folder):
+        with pytest.raises(ValueError, match="Another process is training in"), hold(RunDirectory(folder)):
             pass
-    with sole_owner(folder):  # free again
+    with hold(RunDirectory(folder)):  # free again
         pass
     assert (folder / "config.yaml").is_file()
 

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from focalcal.data import own_data
+from focalcal.training.batches import epoch_batches
+from focalcal.training.building import learning_rate_factor
 from focalcal.training.checkpoints import read_checkpoint
-from focalcal.training.order import epoch_batches
-from focalcal.training.schedule import learning_rate_factor
 from tiny_runs import HARDWARE, Net, data, prediction_bytes, run, timeless, weights
 
 
@@ -179,6 +179,7 @@ def test_tied_weights(tmp_path):
     assert torch.equal(weights(tmp_path / "a")["first.weight"], weights(tmp_path / "a")["second.weight"])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of PyTorch's own code
 def test_compiled_network(tmp_path, monkeypatch):
     """Traced by PyTorch's compiler; turning the trace into C++ would take half a minute and change nothing here."""

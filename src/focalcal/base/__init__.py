@@ -1,1 +1,1 @@
-"""The ground that every package stands on: files, suggestions, progress, tables, chunks; nothing of calibration."""
+"""Base layer under every package: files, suggestions, progress, tables, chunks; nothing about calibration."""

@@ -17,14 +17,17 @@ def nearest_name(wrong: object, known: Iterable[str], cutoff: float = 0.5) -> st
 
 
 def did_you_mean(wrong: object, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """Return a clause for the end of an error message, empty where nothing is near enough.
+    """Return the end of an error message: the name that was probably meant, or all names if none is near enough.
 
     Examples:
         >>> "There is no loss 'flsd53'" + did_you_mean("flsd53", ["fl-3", "flsd-53"])
         "There is no loss 'flsd53'; did you mean 'flsd-53'?"
+        >>> "There is no loss 'hinge'" + did_you_mean("hinge", ["fl-3", "flsd-53"])
+        "There is no loss 'hinge'; known are fl-3, flsd-53."
     """
-    name = nearest_name(wrong, known, cutoff)
-    return "" if name is None else f"; did you mean {name!r}?"
+    names = list(known)
+    name = nearest_name(wrong, names, cutoff)
+    return f"; known are {', '.join(names)}." if name is None else f"; did you mean {name!r}?"
 
 
 def _plain(name: str) -> str:

@@ -1,21 +1,27 @@
-"""What is fitted on validation predictions and applied to others."""
+"""Calibrators: fitted on validation predictions and applied to others."""
 
+from focalcal.calibrators.affine import DirichletCalibration, MatrixScaling, VectorScaling
+from focalcal.calibrators.auto import AutoCalibration, Candidate
 from focalcal.calibrators.base import CalibrationWarning, Calibrator
-from focalcal.calibrators.dirichlet import DirichletCalibration
+from focalcal.calibrators.binary import BetaCalibration, PlattScaling, QuadraticScaling
+from focalcal.calibrators.ensemble import EnsembleTemperatureScaling
 from focalcal.calibrators.focal import FocalInverse, FocalTemperatureScaling
-from focalcal.calibrators.histogram import HistogramBinning
 from focalcal.calibrators.identity import Identity
-from focalcal.calibrators.isotonic import IsotonicCalibration
-from focalcal.calibrators.linear import MatrixScaling, VectorScaling
+from focalcal.calibrators.one_vs_rest import HistogramBinning, IsotonicCalibration
 from focalcal.calibrators.record import FitRecord
 from focalcal.calibrators.registry import METHODS, build_calibrator, load_calibrator
+from focalcal.calibrators.structured import StructuredScaling
 from focalcal.calibrators.temperature import TemperatureScaling
 
 __all__ = [
     "METHODS",
+    "AutoCalibration",
+    "BetaCalibration",
     "CalibrationWarning",
     "Calibrator",
+    "Candidate",
     "DirichletCalibration",
+    "EnsembleTemperatureScaling",
     "FitRecord",
     "FocalInverse",
     "FocalTemperatureScaling",
@@ -23,6 +29,9 @@ __all__ = [
     "Identity",
     "IsotonicCalibration",
     "MatrixScaling",
+    "PlattScaling",
+    "QuadraticScaling",
+    "StructuredScaling",
     "TemperatureScaling",
     "VectorScaling",
     "build_calibrator",

@@ -1,4 +1,4 @@
-"""What every calibrator has: fit on validation predictions, transform others, save, become a module."""
+"""Base of all calibrators: fit on validation predictions, transform others, save, become a module."""
 
 import inspect
 import os
@@ -11,12 +11,15 @@ from torch import Tensor, nn
 
 from focalcal.calibrators.files import FORMAT, FORMAT_VERSION, write_json
 from focalcal.calibrators.record import FitRecord, Quality, quality
-from focalcal.metrics.temperature_search import logits_of
 from focalcal.predictions import Predictions
 
 
 class CalibrationWarning(UserWarning):
     """A fit has given an answer that should not be used without a look at the data."""
+
+
+class NoOptimumWarning(CalibrationWarning):
+    """A fit has no finite optimum (the data are separable, or the logits say nothing) and stopped at a bound."""
 
 
 class Calibrator(ABC):
@@ -26,23 +29,23 @@ class Calibrator(ABC):
     end in ``_`` and returns the calibrator, and :meth:`transform` before :meth:`fit` raises ``NotFittedError``.
 
     Attributes:
-        method: the name in the registry and in files.
+        method: Name in the registry and in files.
         needs_fit: False where there is nothing to learn, so that transform may come first.
-        keeps_argmax: whether the predicted class never changes.
-        record_: what the calibrator was fitted on, and NLL and ECE there before and after; None before the fit.
+        keeps_argmax: True where the predicted class never changes.
+        record_: What the calibrator was fitted on, and NLL and ECE there before and after; None before the fit.
     """
 
     method: ClassVar[str]
     needs_fit: ClassVar[bool] = True
-    keeps_argmax: ClassVar[bool] = False
+    keeps_argmax: bool = False
     record_: FitRecord | None = None
 
     def fit(self, preds: Predictions, *, allow_test: bool = False) -> Self:
         """Learn from labelled predictions of data that the network was not trained on.
 
         Args:
-            preds: validation predictions; their weights count, and their labels may be soft.
-            allow_test: fit even on predictions whose split is "test", which makes every later figure on them too good.
+            preds: Validation predictions; their weights count, and their labels may be soft.
+            allow_test: Fit even on predictions whose split is "test", which makes every later figure on them too good.
         """
         if not isinstance(preds, Predictions):
             raise TypeError(f"fit needs Predictions, not {type(preds).__name__}: use Predictions.from_logits.")
@@ -75,9 +78,35 @@ class Calibrator(ABC):
         return self.fit(preds, allow_test=allow_test).transform(preds)
 
     def to_module(self) -> nn.Module:
-        """A module that maps logits (N, K) to calibrated logits (N, K), to append to a network."""
+        """A module from logits (N, K) or (N, K, d1, ...) to calibrated logits of that shape, to append to a network."""
         self._check_ready()
         return self._module()
+
+    def linear_map(self) -> tuple[Tensor, Tensor]:
+        """The calibrated logits as a linear map W z + b of the logits, for folding it into a network's last layer.
+
+        Returns:
+            W, (K, K), and b, (K,), float64; the probabilities are those of :meth:`transform`.
+
+        Raises:
+            ValueError: the calibrator is not a linear map of logits.
+        """
+        self._check_ready()
+        found = self._linear_map()
+        if found is None:
+            raise ValueError(f"{type(self).__name__} {self._why_not_linear} and cannot be folded into a linear layer.")
+        return found
+
+    def describe(self) -> str:
+        """Say in words what was learned.
+
+        Examples:
+            >>> from focalcal.calibrators import TemperatureScaling
+            >>> TemperatureScaling().fit(Predictions.from_logits([[4.0, 0.0]] * 4, [0, 0, 0, 1])).describe()
+            'all logits are divided by T = 3.641'
+        """
+        self._check_ready()
+        return self._description()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a JSON file, read again by :func:`focalcal.load_calibrator`; the same fit gives the same bytes."""
@@ -124,6 +153,17 @@ class Calibrator(ABC):
         """NLL and ECE of the fitting data before and after."""
         return quality(preds), quality(self._apply(preds))
 
+    @property
+    def _why_not_linear(self) -> str:
+        return "is not a linear map of the logits"
+
+    def _linear_map(self) -> tuple[Tensor, Tensor] | None:
+        """W and b, or None."""
+        return None
+
+    def _description(self) -> str:
+        return self.method
+
     def _check_parameters(self) -> None:  # noqa: B027
         """Raise ValueError or TypeError if an argument of the constructor is wrong."""
 
@@ -146,6 +186,26 @@ class Calibrator(ABC):
         """The inverse of `_learned`, with checks."""
 
 
+class LogitModule(nn.Module):
+    """Logits calibrated along axis 1, whatever axes follow."""
+
+    def calibrate(self, logits: Tensor) -> Tensor:
+        """Calibrate logits (N, K)."""
+        raise NotImplementedError
+
+    def forward(self, logits: Tensor) -> Tensor:
+        """Calibrate logits (N, K) or (N, K, d1, ...), in their own type; half precision is raised inside."""
+        if logits.ndim <= 2:
+            return self.calibrate(logits)
+        rows = logits.movedim(1, -1)
+        return self.calibrate(rows.reshape(-1, rows.shape[-1])).reshape(rows.shape).movedim(-1, 1)
+
+
+def at_least_float32(logits: Tensor) -> Tensor:
+    """Raise half precision to float32; float64 stays."""
+    return logits if logits.dtype == torch.float64 else logits.float()
+
+
 class LogitCalibrator(Calibrator):
     """A calibrator whose transform is its module, applied to logits (or to log p) block by block."""
 
@@ -154,7 +214,7 @@ class LogitCalibrator(Calibrator):
         for block in preds.blocks():
             calibrated = values[start : start + len(block)]
             with torch.no_grad():
-                calibrated.copy_(module(logits_of(block)))
+                calibrated.copy_(module(block.logits()))
             if self.keeps_argmax:
                 keep_argmax(block.values, calibrated)
             start += len(block)
@@ -165,8 +225,8 @@ def keep_argmax(before: Tensor, after: Tensor) -> None:
     """Undo, in place, what rounding does to near ties: two neighbouring floats can become one, and the first one wins.
 
     Args:
-        before: (N, K) values, whose first maximum is the prediction.
-        after: (N, K) values of a map that increases in exact arithmetic.
+        before: Values (N, K), whose first maximum is the prediction.
+        after: Values (N, K) of a map that increases in exact arithmetic.
     """
     prediction = before.argmax(1)
     rows = (after.argmax(1) != prediction).nonzero().squeeze(1)

@@ -5,18 +5,101 @@ confidence falls as T grows. So from the T at which the mean confidence meets th
 that lower bound is above the best ECE so far, nothing farther out can be better.
 """
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from focalcal.calibrators.scaled_scores import ScaledScores
-from focalcal.metrics.binning import equal_width_sums
-from focalcal.metrics.calibration_error import mean_gap
+import torch
+from torch import Tensor
+
+from focalcal.metrics.binning import equal_width_sums, mean_gap
+from focalcal.metrics.samples import sample_statistics
 from focalcal.predictions import Predictions
+from focalcal.predictions.masking import answer_classes
+from focalcal.temperature import target_gaps
 
+# A block and its exponentials stay in the cache.
+_BLOCK_NUMBERS = 2**18
 # Rows for the first guess at where the mean confidence meets the accuracy.
 _SAMPLE_ROWS = 1024
 # Far above what float64 sums lose, far below any difference of ECE that matters.
 _SLACK = 1e-9
+
+
+@dataclass(frozen=True)
+class ScaledScores:
+    """Per-sample scores of predictions at any temperature; what does not depend on it is worked out once.
+
+    Attributes:
+        logits: (N, K).
+        maxima: (N, 1), the largest of each row.
+        correct: (N,) bool, the first largest logit is the label.
+        weight: (N,) float64, or None.
+        behind: (N,) float64, by how much the largest logit of an answer is below the largest of all; None where no
+            class is masked, so that it is by 0.
+    """
+
+    logits: Tensor
+    maxima: Tensor
+    correct: Tensor
+    weight: Tensor | None
+    behind: Tensor | None = None
+
+    @classmethod
+    def of(cls, preds: Predictions) -> "ScaledScores":
+        """The scores of predictions; soft labels count as their most probable class in ``correct``.
+
+        Examples:
+            >>> scores = ScaledScores.of(Predictions.from_logits([[math.log(9.0), 0.0]], [1]))
+            >>> scores.correct.tolist(), scores.confidence(temperature=2.0).tolist()
+            ([False], [0.75])
+        """
+        logits = preds.logits()
+        top = preds.values.amax(1, keepdim=True)
+        maxima = top if preds.kind == "logits" else logits.amax(1, keepdim=True)
+        if not preds.masked_classes:
+            return cls(logits, maxima, _is_first_maximum(preds.values, top, preds.hard_labels), preds.weights)
+        correct = sample_statistics(preds).correct
+        behind = (maxima.double() - logits[:, answer_classes(preds)].amax(1, keepdim=True).double()).squeeze(1)
+        return cls(logits, maxima, correct, preds.weights, behind)
+
+    def every(self, stride: int) -> "ScaledScores":
+        """The scores of every ``stride``-th sample."""
+        weight = None if self.weight is None else self.weight[::stride]
+        behind = None if self.behind is None else self.behind[::stride]
+        return ScaledScores(self.logits[::stride], self.maxima[::stride], self.correct[::stride], weight, behind)
+
+    def confidence(self, temperature: float) -> Tensor:
+        """(N,) float64: the largest probability of softmax(z / T) that an answer has, computed in float64."""
+        return self._largest(temperature) / self._totals(1.0 / temperature, torch.float64)
+
+    def confidence_and_nll(self, labels: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+        """(N,) float64 each, computed in the logits' float type.
+
+        Args:
+            labels: (N,) int64, or (N, K) rows of class probabilities.
+            temperature: T.
+        """
+        totals = self._totals(1.0 / temperature, self.logits.dtype)
+        nll = totals.log() - target_gaps(self.logits, self.maxima, labels) / temperature
+        return self._largest(temperature) / totals, nll
+
+    def _largest(self, temperature: float) -> Tensor | float:
+        """(N,) exp((z_answer − max z) / T)."""
+        return 1.0 if self.behind is None else torch.exp(-self.behind / temperature)
+
+    def _totals(self, beta: float, dtype: torch.dtype) -> Tensor:
+        """(N,) float64: Σ_k exp(β (z_k − max z)); 1 over it is the top confidence."""
+        count, classes = self.logits.shape
+        scratch = torch.empty(min(count, max(1, _BLOCK_NUMBERS // classes)), classes, dtype=dtype)
+        totals, maxima = torch.empty(count, dtype=torch.float64), self.maxima.to(dtype)
+        for start in range(0, count, len(scratch)):
+            block = slice(start, start + len(scratch))
+            powers = scratch[: len(self.logits[block])].copy_(self.logits[block]).sub_(maxima[block])
+            # exp2 is twice as fast as exp in torch on a CPU.
+            totals[block] = powers.mul_(beta / math.log(2.0)).exp2_().sum(1)
+        return totals
 
 
 def fit_temperature_on_grid(preds: Predictions, grid: Sequence[float], bins: int) -> float:
@@ -61,3 +144,18 @@ def _gap_and_error(scores: ScaledScores, temperature: float, bins: int) -> tuple
     """Mean confidence − accuracy, and ECE, in float64: a rounded confidence could fall into another bin."""
     sums = equal_width_sums(scores.confidence(temperature), scores.correct, bins, scores.weight)
     return float(sums.gap.sum() / sums.count.sum()), mean_gap(sums)
+
+
+def _is_first_maximum(values: Tensor, top: Tensor, labels: Tensor) -> Tensor:
+    """(N,) bool: whether argmax, the first of ties, is the label; several times faster than argmax."""
+    found = (values.gather(1, labels[:, None]) == top).squeeze(1)
+    rows = max(1, _BLOCK_NUMBERS // values.shape[1])
+    equal = torch.empty_like(values[:rows])
+    ties = torch.empty(len(values), dtype=values.dtype)
+    for start in range(0, len(values), rows):
+        block = slice(start, start + rows)
+        # Comparing into floats and adding those is far faster than counting booleans.
+        torch.sum(torch.eq(values[block], top[block], out=equal[: len(values[block])]), 1, out=ties[block])
+    tied = (ties > 1).nonzero().squeeze(1)
+    found[tied] = values[tied].argmax(1) == labels[tied]
+    return found

@@ -11,13 +11,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from focalcal.calibrators.base import LogitCalibrator
+from focalcal.calibrators.base import LogitCalibrator, LogitModule
 from focalcal.calibrators.files import learned_number
-from focalcal.calibrators.focal_inverse import accurate_nll, inverse_logits
-from focalcal.calibrators.focal_solver import GAMMA_RANGE, fit_temperature_and_gamma
+from focalcal.calibrators.focal_solver import GAMMA_RANGE, accurate_nll, fit_temperature_and_gamma, inverse_logits
 from focalcal.calibrators.temperature import warn_at_bound
-from focalcal.metrics.temperature_search import fit_inverse_temperature, logits_of
 from focalcal.predictions import Predictions
+from focalcal.temperature import fit_inverse_temperature
 
 
 class FocalInverse(LogitCalibrator):
@@ -39,7 +38,7 @@ class FocalInverse(LogitCalibrator):
 
     method: ClassVar[str] = "focal-inverse"
     needs_fit: ClassVar[bool] = False
-    keeps_argmax: ClassVar[bool] = True
+    keeps_argmax = True
 
     def __init__(self, gamma: float) -> None:
         self.gamma = gamma
@@ -80,12 +79,12 @@ class FocalTemperatureScaling(LogitCalibrator):
     """
 
     method: ClassVar[str] = "focal-temperature"
-    keeps_argmax: ClassVar[bool] = True
+    keeps_argmax = True
     temperature_: float
     gamma_: float
 
     def _learn(self, preds: Predictions) -> None:
-        plain = fit_inverse_temperature(logits_of(preds), preds.labels, preds.weights)
+        plain = fit_inverse_temperature(preds.logits(), preds.labels, preds.weights)
         self.temperature_, self.gamma_ = plain.temperature, 0.0
         if plain.bound is None:
             self.temperature_, self.gamma_ = fit_temperature_and_gamma(preds, plain.inverse_temperature)
@@ -95,6 +94,9 @@ class FocalTemperatureScaling(LogitCalibrator):
     def _module(self) -> nn.Module:
         return InverseFocalLogits(self.temperature_, self.gamma_)
 
+    def _description(self) -> str:
+        return f"focal inverse with γ = {self.gamma_:.3g} of logits divided by T = {self.temperature_:.4g}"
+
     def _learned(self) -> dict[str, Any]:
         return {"temperature": self.temperature_, "gamma": self.gamma_}
 
@@ -103,7 +105,7 @@ class FocalTemperatureScaling(LogitCalibrator):
         self.gamma_ = learned_number(learned, "gamma", *GAMMA_RANGE)
 
 
-class InverseFocalLogits(nn.Module):
+class InverseFocalLogits(LogitModule):
     """The focal inverse of softmax(z / T), as logits."""
 
     temperature: Tensor
@@ -113,7 +115,7 @@ class InverseFocalLogits(nn.Module):
         self.gamma = gamma
         self.register_buffer("temperature", torch.tensor(temperature, dtype=torch.float64))
 
-    def forward(self, logits: Tensor) -> Tensor:
+    def calibrate(self, logits: Tensor) -> Tensor:
         """Calibrate logits (N, K); inside it is float64, because powers of 1 − q go far below what float32 can hold."""
         nll = accurate_nll(logits.double() / self.temperature.double())
         return inverse_logits(nll, self.gamma).to(logits.dtype)

@@ -1,4 +1,4 @@
-"""Temperature and γ of focal temperature scaling, by NLL: Newton's method in two dimensions from a few starts."""
+"""Focal inverse as a pure function; its temperature and γ by NLL, with Newton's method from a few starts."""
 
 import math
 
@@ -7,8 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from focalcal.calibrators.focal_inverse import accurate_nll, inverse_logits, smallest_nll
-from focalcal.metrics.temperature_search import logits_of
+from focalcal.gamma import factor_from_nll
 from focalcal.predictions import Predictions
 
 Array = npt.NDArray[np.float64]
@@ -23,6 +22,36 @@ _STARTS = (-0.3, 0.0, 1.0, 3.0)
 _SAMPLE_ROWS = 2048
 _BLOCK_NUMBERS = 2**16
 _MOST_STEPS = 50
+
+
+def accurate_nll(logits: Tensor) -> Tensor:
+    """−log softmax, (N, K), with full relative precision also at the largest logit, where log_softmax rounds to 0.
+
+    Examples:
+        >>> accurate_nll(torch.tensor([[100.0, 0.0]], dtype=torch.float64))
+        tensor([[3.7201e-44, 1.0000e+02]], dtype=torch.float64)
+    """
+    top, prediction = logits.max(1, keepdim=True)
+    gaps = logits - top
+    others = gaps.exp().scatter(1, prediction, 0.0).sum(1, keepdim=True)
+    return torch.log1p(others) - gaps
+
+
+def inverse_logits(nll: Tensor, gamma: float) -> Tensor:
+    """Logits log h(q) = log q − log g(q, γ) at q = exp(−nll), float64; its softmax is the posterior.
+
+    Examples:
+        >>> q = torch.tensor([0.7743, 0.2257], dtype=torch.float64)  # what minimises the focal loss, γ = 1, at p = 0.9
+        >>> inverse_logits(-q.log(), 1.0).softmax(0).round(decimals=3)
+        tensor([0.9000, 0.1000], dtype=torch.float64)
+    """
+    bounded = nll.clamp(min=smallest_nll(gamma))
+    return -bounded - factor_from_nll(bounded, gamma).log()
+
+
+def smallest_nll(gamma: float) -> float:
+    """Below this, (1 − q)^γ would leave the range of float64; q is then 1 to any precision that matters."""
+    return math.exp(-600.0 / max(1.0, abs(gamma)))
 
 
 def fit_temperature_and_gamma(preds: Predictions, inverse_temperature: float) -> tuple[float, float]:
@@ -93,7 +122,7 @@ def loss_and_gradient(preds: Predictions, point: Array) -> tuple[float, Array]:
 
 def _block_terms(block: Predictions, beta: float, gamma: float) -> Tensor:
     """(3, N): NLL of each sample and its derivatives in log β and γ."""
-    logits = logits_of(block).double()
+    logits = block.logits().double()
     # Beyond a gap of 700 a probability is 0 in float64; a masked class must be finite here.
     scaled = (beta * (logits - logits.amax(1, keepdim=True))).clamp(min=-700.0)
     nll = accurate_nll(scaled)

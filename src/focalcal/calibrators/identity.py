@@ -21,7 +21,7 @@ class Identity(Calibrator):
 
     method: ClassVar[str] = "identity"
     needs_fit: ClassVar[bool] = False
-    keeps_argmax: ClassVar[bool] = True
+    keeps_argmax = True
 
     def _learn(self, preds: Predictions) -> None:
         """There is nothing to learn."""

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from focalcal._version import __version__
-from focalcal.metrics.binning import equal_width_sums
-from focalcal.metrics.calibration_error import mean_gap
-from focalcal.metrics.statistics import sample_statistics
+from focalcal.metrics.binning import equal_width_sums, mean_gap
+from focalcal.metrics.samples import sample_statistics
 from focalcal.predictions import Predictions
 
 

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from focalcal.base.suggestions import nearest_name
+from focalcal.calibrators.affine import DirichletCalibration, MatrixScaling, VectorScaling
+from focalcal.calibrators.auto import AutoCalibration
 from focalcal.calibrators.base import Calibrator
-from focalcal.calibrators.dirichlet import DirichletCalibration
+from focalcal.calibrators.binary import BetaCalibration, PlattScaling, QuadraticScaling
+from focalcal.calibrators.ensemble import EnsembleTemperatureScaling
 from focalcal.calibrators.files import read_json
 from focalcal.calibrators.focal import FocalInverse, FocalTemperatureScaling
-from focalcal.calibrators.histogram import HistogramBinning
 from focalcal.calibrators.identity import Identity
-from focalcal.calibrators.isotonic import IsotonicCalibration
-from focalcal.calibrators.linear import MatrixScaling, VectorScaling
+from focalcal.calibrators.one_vs_rest import HistogramBinning, IsotonicCalibration
+from focalcal.calibrators.structured import StructuredScaling
 from focalcal.calibrators.temperature import TemperatureScaling
 
 
@@ -24,30 +26,39 @@ class _Entry(NamedTuple):
 
 
 _CLASSES: tuple[type[Calibrator], ...] = (
-    TemperatureScaling,
-    VectorScaling,
-    MatrixScaling,
+    AutoCalibration,
+    BetaCalibration,
     DirichletCalibration,
-    IsotonicCalibration,
-    HistogramBinning,
-    Identity,
+    EnsembleTemperatureScaling,
     FocalInverse,
     FocalTemperatureScaling,
+    HistogramBinning,
+    Identity,
+    IsotonicCalibration,
+    MatrixScaling,
+    PlattScaling,
+    QuadraticScaling,
+    StructuredScaling,
+    TemperatureScaling,
+    VectorScaling,
 )
 _ENTRIES = {
-    **{kind.method: _Entry(kind, {}) for kind in _CLASSES},
+    **{kind.method: _Entry(kind, {}) for kind in _CLASSES if kind is not StructuredScaling},
+    "structured-matrix": _Entry(StructuredScaling, {"kind": "matrix"}),
+    "structured-vector": _Entry(StructuredScaling, {"kind": "vector"}),
     "temperature-ece": _Entry(TemperatureScaling, {"objective": "ece"}),
 }
 METHODS = tuple(sorted(_ENTRIES))
 
 
 def build_calibrator(name: str, **options: Any) -> Calibrator:
-    """An unfitted calibrator by its name.
+    """Build an unfitted calibrator by its name.
 
     Args:
-        name: one of ``METHODS``: "temperature", "temperature-ece" (the paper's grid), "vector", "matrix", "dirichlet",
-            "isotonic", "histogram", "identity", "focal-inverse", "focal-temperature".
-        options: arguments of its constructor.
+        name: One of ``METHODS``: "temperature", "temperature-ece" (the paper's grid), "ensemble-temperature",
+            "structured-vector", "structured-matrix", "vector", "matrix", "dirichlet", "platt", "beta", "quadratic",
+            "isotonic", "histogram", "identity", "focal-inverse", "focal-temperature", or "auto", which chooses.
+        options: Arguments of its constructor.
 
     Raises:
         ValueError: there is no such calibrator.
@@ -55,7 +66,7 @@ def build_calibrator(name: str, **options: Any) -> Calibrator:
 
     Examples:
         >>> build_calibrator("temperature-ece", bins=25)
-        TemperatureScaling(objective='ece', grid=None, bins=25)
+        TemperatureScaling(objective='ece', grid=None, bins=25, mix_uniform=None)
         >>> build_calibrator("temprature")
         Traceback (most recent call last):
         ValueError: There is no calibrator 'temprature'; did you mean 'temperature'?

@@ -1,4 +1,4 @@
-"""The command line: one file a command, each imported only when it runs, so that ``--help`` stays fast."""
+"""The command line: one file per command, each importing the library only when it runs, so that ``--help`` is fast."""
 
 import sys
 
@@ -12,11 +12,13 @@ from focalcal.cli.demo import demo
 from focalcal.cli.doctor import doctor
 from focalcal.cli.evaluate import evaluate
 from focalcal.cli.failures import run
-from focalcal.cli.help_text import help_text
+from focalcal.cli.options import help_text
 from focalcal.cli.paper import paper_app
 from focalcal.cli.recipes import recipes_app
 from focalcal.cli.report import report
+from focalcal.cli.sweep import sweep
 from focalcal.cli.train import train
+from focalcal.cli.translate import translate
 
 app = typer.Typer(
     name="focalcal",
@@ -26,7 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (demo, train, compare, evaluate, calibrate, doctor, report):
+for command in (demo, train, sweep, evaluate, compare, calibrate, doctor, report, translate):
     app.command(help=help_text(command))(command)
 app.add_typer(recipes_app, name="recipes")
 app.add_typer(data_app, name="data")
@@ -42,10 +44,11 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
+    traceback: bool = typer.Option(False, "--traceback", help="Show where an error came from; works anywhere."),
 ) -> None:
-    """Options of focalcal itself."""
+    """Take the options of focalcal itself; ``--traceback`` is removed from the arguments before they are parsed."""
 
 
 def main() -> None:
-    """Runs the command line; bad input is one sentence on stderr and exit code 2, never a traceback."""
+    """Run the command line; bad input is one sentence on stderr and exit code 2, never a traceback."""
     sys.exit(run(app))

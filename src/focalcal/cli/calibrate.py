@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from focalcal.cli.output import print_json, say
-from focalcal.cli.packed_options import option, packed
-from focalcal.cli.sources import READ_OPTIONS, check_exist
+from focalcal.base.files import check_destination, distinct_names
+from focalcal.base.progress import note, spinner
+from focalcal.cli.inputs import open_input, predictions_file
+from focalcal.cli.options import READ_MANY_OPTIONS, Json, option, packed
+from focalcal.cli.output import print_json, results
+from focalcal.metrics.catalogue import METRICS
+from focalcal.report.readings import written, written_change
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from focalcal.calibrators import Calibrator, Candidate
+    from focalcal.metrics import Evaluation
+    from focalcal.predictions import Predictions
+
+COMPARED = ("error", "nll", "brier", "ece", "ece_floor", "ada_ece", "classwise_ece")
 _PANEL = "Options of methods"
-
 METHOD_OPTIONS = [
     option("objective", str | None, "temperature: nll (the default) or ece (the paper's grid).", panel=_PANEL),
     option("grid", str | None, "temperature by ece: the temperatures to try, separated by commas.", panel=_PANEL),
@@ -20,14 +35,19 @@ METHOD_OPTIONS = [
     option("off_diagonal_penalty", float | None, "matrix, dirichlet: on what mixes classes.", panel=_PANEL),
     option("intercept_penalty", float | None, "vector, matrix, dirichlet: on the offsets.", panel=_PANEL),
     option("smoothing", float | None, "isotonic, histogram: the uniform distribution's share in a row.", panel=_PANEL),
+    option("strength", str | None, "structured-vector, structured-matrix: of the penalty; or cv.", panel=_PANEL),
+    option("combine", str | None, "auto: mix (the default) or choose.", panel=_PANEL),
+    option("keep_argmax", bool, "auto: only methods that never change the predicted class.", panel=_PANEL),
     option("diagonal_penalty", float | None, "vector, matrix, dirichlet: on the factors.", panel=_PANEL),
 ]
-# Labels and a split are of one file, and two are read here.
-_READ_OPTIONS = [parameter for parameter in READ_OPTIONS if parameter.name not in ("labels", "split")]
+# Methods that bin; the others have no use for the number, which the metrics have.
+_BINNED = (None, "temperature", "temperature-ece", "histogram")
+# What the table calls the learned numbers; the identity's value stands before the fit.
+_LEARNED = {"temperature": ("temperature T", 1.0), "gamma": ("focal γ", 0.0)}
 
 
 @packed("options", METHOD_OPTIONS)
-@packed("reading", _READ_OPTIONS)
+@packed("reading", READ_MANY_OPTIONS)
 def calibrate(
     files: Annotated[
         list[Path],
@@ -40,8 +60,9 @@ def calibrate(
     method: Annotated[
         str | None,
         typer.Option(
-            help="temperature (the default), temperature-ece, vector, matrix, dirichlet, isotonic, histogram, "
-            "focal-inverse, focal-temperature or identity.",
+            help="temperature (the default), auto (by cross-validation), temperature-ece, ensemble-temperature, "
+            "structured-vector, structured-matrix, vector, matrix, dirichlet, isotonic, histogram, focal-inverse, "
+            "focal-temperature, identity; for two classes platt, beta, quadratic.",
             show_default=False,
         ),
     ] = None,
@@ -50,37 +71,273 @@ def calibrate(
         Path | None, typer.Option(help="Where the calibrated predictions go: .safetensors, .npz, .parquet or .csv.")
     ] = None,
     save_calibrator: Annotated[Path | None, typer.Option(help="Where the fitted calibrator goes, as JSON.")] = None,
-    bins: Annotated[int, typer.Option(min=1, help="How many bins ECE, and the method if it bins, has.")] = 15,
+    bins: Annotated[int, typer.Option(min=1, help="Number of bins of ECE, and of the method if it bins.")] = 15,
     allow_test: Annotated[
         bool, typer.Option("--allow-test", help="Fit on test data, or on the same samples, all the same.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    json: Json = False,
     *,
     options: dict[str, Any],
     reading: dict[str, Any],
 ) -> None:
     """Repair the confidence of a classifier: fit on validation predictions, apply to test predictions.
 
-    Prints error, NLL, Brier score and calibration errors of the test predictions before and after. Refuses validation
-    data whose split is "test", and files that share their samples, unless --allow-test is given.
+    Prints error, NLL, Brier score and calibration errors of the test predictions, uncalibrated and calibrated, and PHI,
+    the relative gain in NLL: compare methods by it, not by ECE. Refuses validation data whose split is "test", and
+    files that share their samples, unless --allow-test is given.
 
     Examples:
       focalcal calibrate val.npz test.npz --out calibrated.safetensors
       focalcal calibrate val.npz test.npz --objective ece --save-calibrator t.json
       focalcal calibrate new.npz --calibrator t.json --out new-calibrated.npz
+      focalcal calibrate val.npz test.npz --method auto
       focalcal calibrate runs/a --method focal-temperature --json
       focalcal calibrate test.npz --method focal-inverse --gamma 3
     """
-    check_exist(*files, calibrator)
-    from focalcal.cli.calibration import Request, calibrated
-
-    request = Request(tuple(files), method, options, calibrator, out, save_calibrator, bins, allow_test)
-    done = calibrated(request, reading)
-    for warning in done.warnings:
-        say(f"warning: {warning}")
+    chosen = _build(method, options, calibrator, bins)
+    val_path, test_path = _paths(files, chosen, is_saved=calibrator is not None)
+    _check_destinations(out, save_calibrator, [path for path in (val_path, test_path, calibrator) if path is not None])
+    test, said = open_input(test_path, reading).read(), []
+    if val_path is not None:
+        val = open_input(val_path, reading).read()
+        test_name, val_name = distinct_names([test_path, val_path])
+        said = [*_check_pair(test, val, (test_name, val_name), allow_test), *_fit(chosen, val, allow_test)]
+    result, before, after = _apply(chosen, test, bins)
+    if math.isfinite(before.values["nll"]) and math.isinf(after.values["nll"]):
+        said.append(_infinite_nll(chosen, is_saved=calibrator is not None))
+    source = None if val_path is None else val_path.name
+    done = _Calibration(chosen, source, test_path.name, calibrator, before, after)
+    _write(done, result, out, save_calibrator)
+    for warning in said:
+        note(f"warning: {warning}")
+    written_files = {"out": out, "saved_calibrator": save_calibrator}
     if json:
-        print_json(done.to_dict())
+        names = {key: None if path is None else path.name for key, path in written_files.items()}
+        print_json({**done.to_dict(), **names, "warnings": said})
     else:
-        from focalcal.cli.calibration_output import print_calibration
+        done.print([path for path in written_files.values() if path is not None])
 
-        print_calibration(done)
+
+def _build(method: str | None, options: Mapping[str, Any], saved: Path | None, bins: int) -> Calibrator:
+    """Load the saved calibrator, or make a new one with the options that were given."""
+    from focalcal.calibrators import build_calibrator, load_calibrator
+
+    if saved is not None:
+        given = [*([] if method is None else ["method"]), *(name.replace("_", "-") for name in options)]
+        if given:
+            raise ValueError(f"--calibrator brings its method and options with it; leave out --{given[0]}.")
+        return load_calibrator(saved)
+    parameters = dict(options)
+    if "grid" in parameters:
+        parameters["grid"] = _numbers(parameters["grid"])
+    if parameters.get("strength", "cv") != "cv":
+        parameters["strength"] = _strength(parameters["strength"])
+    if method in _BINNED:
+        parameters["bins"] = bins
+    return build_calibrator(method or "temperature", **parameters)
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"--grid must be numbers separated by commas, such as 0.5,1,2, not {text!r}.") from None
+
+
+def _strength(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"--strength must be a number or cv, not {text!r}.") from None
+
+
+def _paths(files: list[Path], calibrator: Calibrator, *, is_saved: bool) -> tuple[Path | None, Path]:
+    """Return validation (None where nothing is fitted) and test predictions."""
+    if len(files) == 2 and not is_saved:
+        return predictions_file(files[0], "val"), predictions_file(files[1])
+    if len(files) == 1:
+        only = files[0]
+        if is_saved or not calibrator.needs_fit:
+            return None, predictions_file(only)
+        if only.is_dir():
+            return predictions_file(only, "val"), predictions_file(only)
+    if is_saved:
+        raise ValueError("Give one predictions file with --calibrator: the one to apply it to.")
+    raise ValueError("Give two predictions files, VAL and TEST; or a run directory; or TEST with --calibrator.")
+
+
+def _check_destinations(predictions: Path | None, calibrator: Path | None, sources: list[Path]) -> None:
+    """Refuse, before the work, a file that could not be written at its end."""
+    from focalcal.predictions.formats import find_format
+
+    if predictions is not None:
+        if predictions.suffix.lower() == ".npy":
+            raise ValueError(f"{predictions} cannot be written: an npy has no place for labels; write to .npz.")
+        find_format(predictions)
+        check_destination(predictions, sources)
+    if calibrator is not None:
+        if calibrator.suffix.lower() != ".json":
+            raise ValueError(f"{calibrator} should end in .json: calibrators are saved as JSON.")
+        check_destination(calibrator, sources)
+
+
+def _check_pair(test: Predictions, val: Predictions, names: tuple[str, str], allow_test: bool) -> list[str]:
+    """Refuse files that do not go together; return sentences about what may be refused but was allowed."""
+    from focalcal.diagnosis.pairs import common_samples, different_classes, wrong_splits
+
+    for finding in different_classes(test, val, names):
+        raise ValueError(f"{finding.what[:-1]}; use predictions of one and the same network.")
+    said = []
+    for finding in (*wrong_splits(test, val, names), *common_samples(test, val, names)):
+        if finding.severity == "problem" and not allow_test:
+            raise ValueError(f"{finding.what[:-1]}; fit on other samples, or pass --allow-test to do it all the same.")
+        said.append(finding.what)
+    return said
+
+
+def _fit(calibrator: Calibrator, val: Predictions, allow_test: bool) -> list[str]:
+    """Fit, and return what the fit warned of."""
+    from focalcal.calibrators import CalibrationWarning
+
+    with spinner(f"fitting {calibrator.method}"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        calibrator.fit(val, allow_test=allow_test)
+    return [str(item.message) for item in caught if issubclass(item.category, CalibrationWarning)]
+
+
+def _apply(calibrator: Calibrator, test: Predictions, bins: int) -> tuple[Predictions, Evaluation, Evaluation]:
+    from focalcal.metrics import evaluate
+
+    with spinner("applying"):
+        result = calibrator.transform(test)
+        before, after = (evaluate(preds, metrics=COMPARED, bins=bins, bootstrap=0) for preds in (test, result))
+    return result, before, after
+
+
+def _infinite_nll(calibrator: Calibrator, *, is_saved: bool) -> str:
+    """Explain that frequencies of validation may be exactly 0, which makes the NLL of other data infinite."""
+    what = "The NLL is now infinite: a true class got the probability 0"
+    if not hasattr(calibrator, "smoothing"):
+        return f"{what}."
+    return f"{what}; {'a fit with ' if is_saved else ''}--smoothing 0.01 avoids that."
+
+
+def _write(done: _Calibration, result: Predictions, out: Path | None, save_calibrator: Path | None) -> None:
+    if save_calibrator is not None:
+        done.calibrator.save(save_calibrator)
+    if out is not None:
+        learned = ", ".join(f"{name} {value:.6g}" for name, value in done.learned.items())
+        how = f"{done.calibrator.method}{f' ({learned})' if learned else ''}"
+        replace(result, provenance={**result.provenance, "calibrated_by": how}).save(out)
+
+
+@dataclass(frozen=True)
+class _Calibration:
+    """A calibrator that was applied, and the metrics before and after."""
+
+    calibrator: Calibrator
+    val: str | None
+    test: str
+    saved: Path | None
+    before: Evaluation
+    after: Evaluation
+
+    @property
+    def learned(self) -> dict[str, float]:
+        """The numbers that were learned, where they are single ones: temperature, gamma."""
+        found = {name: getattr(self.calibrator, f"{name}_", None) for name in _LEARNED}
+        return {name: float(value) for name, value in found.items() if value is not None}
+
+    @property
+    def objective(self) -> str:
+        """The name of what the temperature minimises on validation data, for people."""
+        return "ECE" if getattr(self.calibrator, "objective", "nll") == "ece" else "NLL"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything for JSON: no path of the machine, only the files' names."""
+        record = self.calibrator.record_
+        return {
+            "method": self.calibrator.method,
+            "parameters": self.calibrator.get_params(),
+            **self.learned,
+            "fitted_on": None if record is None else record.to_dict(),
+            "val": self.val,
+            "test": self.test,
+            "n": self.before.n,
+            "num_classes": self.before.num_classes,
+            "bins": self.before.bins,
+            "before": dict(self.before.values),
+            "after": dict(self.after.values),
+            "phi": self.phi,
+            "description": self.calibrator.describe(),
+            **self._candidates(),
+        }
+
+    @property
+    def phi(self) -> float | None:
+        """The relative gain in NLL over the uncalibrated model; None where that is infinite or 0."""
+        before, after = (found.values["nll"] for found in (self.before, self.after))
+        return None if not math.isfinite(before) or before == 0 else 1.0 - after / before
+
+    def _candidates(self) -> dict[str, Any]:
+        found = getattr(self.calibrator, "candidates_", None)
+        return {} if found is None else {"candidates": [asdict(one) for one in found]}
+
+    def print(self, written_files: list[Path]) -> None:
+        """Print what was fitted, the metrics before and after, and what was written."""
+        console, found = results(), self.before
+        console.print(f"{self.test}: {found.n:,} samples, {found.num_classes} classes, {found.bins} bins")
+        console.print(self._table())
+        if candidates := getattr(self.calibrator, "candidates_", None):
+            console.print(_candidate_table(candidates))
+        console.print(self._summary())
+        if candidates or getattr(self.calibrator, "uniform_share_", None):
+            learned = self.calibrator.describe()
+            console.print(f"{learned[0].upper()}{learned[1:]}.")
+        for path in written_files:
+            console.print(f"Wrote {path}.", soft_wrap=True)
+
+    def _table(self) -> Table:
+        from rich.table import Table
+
+        table = Table("metric")
+        for heading in ("uncalibrated", "calibrated", "change"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for name in COMPARED:
+            before, after = self.before.values[name], self.after.values[name]
+            cells = (written(name, before), written(name, after), written_change(name, after - before))
+            table.add_row(METRICS[name].heading, *cells)
+        for name, value in self.learned.items():
+            title, neutral = _LEARNED[name]
+            how = f", by validation {self.objective}" if name == "temperature" else ""
+            table.add_row(f"{title}{how}", f"{neutral:g}", f"{value:.4g}".replace("-", "−"), "")
+        return table
+
+    def _summary(self) -> str:
+        """Say what was done, and what became of NLL and ECE."""
+        source = f"fitted on {self.val}"
+        if self.val is None:
+            source = "not fitted" if self.saved is None else f"from {self.saved.name}"
+        floor = written("ece_floor", self.after.values["ece_floor"])
+        gain = "" if self.phi is None else f" (PHI {100 * self.phi:.1f}%)".replace("-", "−")
+        moves = f"NLL {self._move('nll')}{gain}, ECE {self._move('ece')}"
+        return (
+            f"{self.calibrator.method}, {source}: {moves}; a perfectly calibrated model would show an ECE of {floor}."
+        )
+
+    def _move(self, name: str) -> str:
+        before, after = (written(name, found.values[name]) for found in (self.before, self.after))
+        if before == after:
+            return f"stays {after}"
+        return f"{'falls' if self.after.values[name] < self.before.values[name] else 'rises'} from {before} to {after}"
+
+
+def _candidate_table(candidates: Sequence[Candidate]) -> Table:
+    """What cross-validation found about each method that ``auto`` tried."""
+    from rich.table import Table
+
+    table = Table("candidate", "held-out log-loss", "weight", "seconds", "note")
+    for one in candidates:
+        seconds = "" if one.seconds is None else f"{one.seconds:.2f}"
+        table.add_row(one.name, f"{one.log_loss:.4f} ± {one.error:.4f}", f"{one.weight:.2f}", seconds, one.note)
+    return table

@@ -1,4 +1,4 @@
-"""``focalcal data``: which data sets there are, whether they are here and whole, and how to get them."""
+"""``focalcal data``: the data sets, where they are, whether they are complete, and how to get them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from focalcal.cli.help_text import help_text
-from focalcal.cli.output import print_json, progress, results, say
+from focalcal.base.progress import note, spinner
+from focalcal.cli.options import Json, help_text
+from focalcal.cli.output import print_json, results
 
 if TYPE_CHECKING:
-    from focalcal.data.catalogue import Entry
     from focalcal.data.check import Checked
+    from focalcal.data.data_sets import Entry
 
 data_app = typer.Typer(name="data", help="List, check and fetch data sets.", no_args_is_help=True)
 
@@ -21,7 +22,6 @@ Root = Annotated[
     Path | None,
     typer.Option(help="The folder to look in, instead of $FOCALCAL_DATA and the cache.", show_default=False),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 def list_(root: Root = None, json: Json = False) -> None:
@@ -31,7 +31,7 @@ def list_(root: Root = None, json: Json = False) -> None:
       focalcal data list
       focalcal data list --root /data --json
     """
-    from focalcal.data.catalogue import CATALOGUE
+    from focalcal.data.data_sets import CATALOGUE
 
     rows = [_row(entry, root) for entry in CATALOGUE.values()]
     if json:
@@ -54,17 +54,17 @@ def check(name: Name, root: Root = None, json: Json = False) -> None:
       focalcal data check svhn --root /data
     """
     from focalcal.data.check import check_data
-    from focalcal.data.files import MissingDataError
-    from focalcal.data.registry import known_entry
+    from focalcal.data.data_files import MissingDataError
+    from focalcal.data.data_sets import find_entry
 
-    known_entry(name)
+    find_entry(name)
     try:
-        with progress(f"reading {name}"):
+        with spinner(f"reading {name}"):
             checked = check_data(name, root=root)
     except MissingDataError:
         raise
     except ValueError as error:
-        say(str(error))
+        note(str(error))
         raise typer.Exit(1) from None
     if json:
         print_json(vars(checked))
@@ -76,18 +76,18 @@ def fetch(name: Name, root: Root = None) -> None:
     """Download the files of a data set that are not here yet.
 
     They go to the folder ``data`` in the cache ($FOCALCAL_CACHE, or focalcal in $XDG_CACHE_HOME or ~/.cache), or to
-    --root. A download that was interrupted goes on where it stopped.
+    --root. A download that was interrupted resumes.
 
     Examples:
       focalcal data fetch cifar10
       focalcal data fetch fashion_mnist --root /data
     """
-    from focalcal.data.registry import known_entry
+    from focalcal.data.data_sets import find_entry
 
-    entry = known_entry(name)
+    entry = find_entry(name)
     console = results()
     for file, place in entry.present(root):
-        console.print(str(place or file.obtained(root)), soft_wrap=True)
+        console.print(str(place or file.obtain(root)), soft_wrap=True)
     if not entry.files:
         reason = "it comes with scikit-learn" if entry.bundled else "it is yours"
         console.print(f"{name} needs no file: {reason}.")
@@ -98,7 +98,7 @@ for name, command in (("list", list_), ("check", check), ("fetch", fetch)):
 
 
 def _row(entry: Entry, root: Path | None) -> dict[str, Any]:
-    """What the table and the JSON say of a set."""
+    """Collect what the table and the JSON say of a set."""
     present = entry.present(root)
     found = [str(place) for _, place in present if place is not None]
     return {
@@ -131,5 +131,5 @@ def _print_checked(checked: Checked) -> None:
     console.print(table)
     for path, digest in checked.files.items():
         console.print(f"{path}: SHA-256 {digest}", soft_wrap=True)
-    for note in checked.notes:
-        console.print(note, soft_wrap=True)
+    for sentence in checked.notes:
+        console.print(sentence, soft_wrap=True)

@@ -1,25 +1,23 @@
-"""``focalcal doctor``: what a predictions file is, and what is suspicious about it."""
+"""``focalcal doctor``: facts about a predictions file, and what is suspicious about it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from focalcal.cli.output import print_json, progress, results
-from focalcal.cli.packed_options import packed
-from focalcal.cli.sources import READ_OPTIONS, check_exist, opened, shown_names
+from focalcal.base.progress import spinner
+from focalcal.cli.failures import sentence
+from focalcal.cli.inputs import predictions_file
+from focalcal.cli.options import READ_OPTIONS, Json, packed
+from focalcal.cli.output import print_json, results
 
 if TYPE_CHECKING:
-    from focalcal.cli.examination.finding import Examined, Finding
-    from focalcal.predictions import Predictions, PredictionsFile
+    from focalcal.diagnosis import Diagnosis
 
-# Outputs that are examined at most: 256 MB of float32, of which the checks make copies.
-_MOST_VALUES = 2**26
 _STYLES = {"problem": "bold red", "warning": "yellow", "info": "dim"}
-_ORDER = {severity: place for place, severity in enumerate(_STYLES)}
 
 
 @packed("reading", READ_OPTIONS)
@@ -30,12 +28,12 @@ def doctor(
     val: Annotated[
         Path | None, typer.Option(help="The validation predictions that go with it (or the run directory).")
     ] = None,
-    bins: Annotated[int, typer.Option(min=1, help="How many bins the ECE is to have.")] = 15,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    bins: Annotated[int, typer.Option(min=1, help="Number of bins that the ECE will have.")] = 15,
+    json: Json = False,
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Say what a predictions file is, and what is suspicious about it.
+    """Describe a predictions file, and say what is suspicious about it.
 
     Looks for probabilities that are called logits, values that were rounded to float16, labels that are shifted or
     missing or no better than chance, samples that occur twice, a temperature that has no optimum, too few samples for
@@ -48,86 +46,65 @@ def doctor(
       focalcal doctor test.npz --val val.npz
       focalcal doctor scores.csv --probs-key score --labels-key truth --json
     """
-    check_exist(file, val, reading.get("labels"))
-    with progress(f"examining {file.name}"):
-        test = _examined(file, "test", reading, bins)
-        findings = [*_findings(test), *(() if val is None else _findings_about_both(test, file, val))]
-    findings.sort(key=lambda finding: _ORDER[finding.severity])
-    _print(test, findings, json)
-    if any(finding.severity == "problem" for finding in findings):
+    with spinner(f"examining {file.name}"):
+        from focalcal.diagnosis import diagnose
+
+        other = None if val is None else predictions_file(val, "val")
+        found = diagnose(predictions_file(file), val=other, bins=bins, **reading)
+    if json:
+        print_json(_in_options(found.to_dict()))
+    else:
+        _print(found)
+    if found.problems:
         raise typer.Exit(1)
 
 
-def _examined(path: Path, split: str, reading: dict[str, Any], bins: int) -> Examined:
-    from focalcal.cli.examination.finding import Examined
-
-    # An id that occurs twice is a finding here, not a reason to stop.
-    file = opened(path, {**reading, "allow_duplicate_ids": True}, split)
-    preds, is_part = _first_samples(file)
-    return Examined(file, preds, is_part, reading, bins)
+def _in_options(content: dict[str, Any]) -> dict[str, Any]:
+    """Write advice in the words of the command line."""
+    findings = [{**finding, "advice": sentence(finding["advice"])} for finding in content["findings"]]
+    return {**content, "findings": findings}
 
 
-def _first_samples(file: PredictionsFile) -> tuple[Predictions, bool]:
-    """All samples, or as many of the first as fit into memory easily."""
-    from focalcal.predictions import concatenate
-
-    parts: list[Predictions] = []
-    values = 0
-    for block in file.blocks():
-        if parts and values + block.values.numel() > _MOST_VALUES:
-            return concatenate(parts), True
-        parts.append(block)
-        values += block.values.numel()
-    return concatenate(parts), False
-
-
-def _findings(examined: Examined) -> Iterator[Finding]:
-    from focalcal.cli.examination import fit, labels, outputs, repeats
-    from focalcal.cli.examination.finding import Finding
-
-    if examined.is_part:
-        yield Finding("info", "part_of_file", f"Only the first {len(examined.preds):,} samples were examined.")
-    for look in (
-        outputs.wrong_kind,
-        outputs.rounded,
-        outputs.saturated,
-        outputs.one_class,
-        labels.missing_classes,
-        labels.shifted_labels,
-        labels.accuracy_by_chance,
-        repeats.repeated_ids,
-        repeats.repeated_rows,
-        fit.temperature,
-        fit.too_few_samples,
-    ):
-        yield from look(examined)
-
-
-def _findings_about_both(test: Examined, file: Path, val: Path) -> Iterator[Finding]:
-    from focalcal.cli.examination import pairs
-
-    other, names = _examined(val, "val", dict(test.reading), test.bins), shown_names(file, val)
-    for look in (pairs.different_classes, pairs.wrong_splits, pairs.common_samples):
-        yield from look(test.preds, other.preds, names)
-
-
-def _print(test: Examined, findings: list[Finding], json: bool) -> None:
+def _print(found: Diagnosis) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from focalcal.cli.examination.facts import facts, shown_facts
-
-    found = facts(test)
-    if json:
-        problems = sum(finding.severity == "problem" for finding in findings)
-        print_json({**found, "findings": [finding.to_dict() for finding in findings], "problems": problems})
-        return
     console, table = results(), Table.grid("", "", padding=(0, 2))
-    for name, text in shown_facts(found):
+    for name, text in _fact_rows(found.facts):
         table.add_row(Text(name, style="bold"), Text(text))
     console.print(table)
-    for finding in findings:
+    for finding in found.findings:
         line = Text(f"{finding.severity}: ", style=_STYLES[finding.severity])
-        console.print(line + Text(f"{finding.what} {finding.advice}".rstrip()))
-    if all(finding.severity == "info" for finding in findings):
+        console.print(line + Text(sentence(f"{finding.what} {finding.advice}".rstrip())))
+    if all(finding.severity == "info" for finding in found.findings):
         console.print("Nothing suspicious was found.")
+
+
+def _fact_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    masked, names = facts["masked_classes"], facts["class_names"]
+    answered = [count for number, count in enumerate(facts["samples_by_class"]) if number not in masked]
+    rows = [
+        ("file", f"{facts['file']} ({facts['format']}, {facts['bytes']:,} bytes)"),
+        ("outputs", f"{facts['kind']}, {facts['samples']:,} × {facts['classes']}, {facts['dtype']}"),
+        ("labels", f"{facts['labels']}, {_distribution(answered)}"),
+        ("split", facts["split"] or "not given"),
+        ("classes", _listed(names) if names else "no names"),
+        ("ids", "yes" if facts["ids"] else "no"),
+        ("weights", "yes" if facts["weights"] else "no"),
+        ("provenance", _listed([f"{key} = {value}" for key, value in facts["provenance"].items()]) or "not given"),
+        ("accuracy", f"{100 * facts['accuracy']:.2f}%"),
+        ("mean confidence", f"{100 * facts['mean_confidence']:.2f}%"),
+    ]
+    if masked:
+        rows.insert(3, ("masked", _listed([names[i] if names else str(i) for i in masked]) + " (never the answer)"))
+    left_out = facts["samples_in_file"] - facts["samples"]
+    return rows if not left_out else [*rows, ("not examined", f"{left_out:,} samples")]
+
+
+def _distribution(counts: list[int]) -> str:
+    least, most = min(counts), max(counts)
+    return f"{least:,} per class" if least == most else f"{least:,} to {most:,} per class"
+
+
+def _listed(texts: Sequence[str], most: int = 6) -> str:
+    return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from focalcal.cli.destinations import check_place
-from focalcal.cli.gates import GATE_OPTIONS, chosen_gates
-from focalcal.cli.output import print_json, progress, say
-from focalcal.cli.packed_options import packed
-from focalcal.cli.report import command_line, needing_extra
-from focalcal.cli.sources import READ_OPTIONS, check_exist
+from focalcal.base.files import check_destination
+from focalcal.base.progress import note, spinner
+from focalcal.cli.compare import compare_files, print_comparison
+from focalcal.cli.gates import GATE_OPTIONS, Gate, chosen_gates
+from focalcal.cli.inputs import open_input
+from focalcal.cli.ood import measure_ood, named_files, print_ood
+from focalcal.cli.options import READ_OPTIONS, Bins, Bootstrap, Json, Level, Seed, names_in, packed
+from focalcal.cli.output import command_line, print_json, results
+from focalcal.metrics.catalogue import METRICS
+from focalcal.report.readings import written, written_interval
+from focalcal.report.verdict import verdict
 
 if TYPE_CHECKING:
-    from focalcal.cli.measured import Request
+    from rich.table import Table
+
+    from focalcal.metrics import Comparison, Evaluation
+    from focalcal.metrics.binning import BinSums
+    from focalcal.metrics.calibration_error import Convention
+    from focalcal.predictions import PredictionsFile
 
 
 @packed("gates", GATE_OPTIONS)
@@ -25,10 +37,10 @@ def evaluate(
         Path,
         typer.Argument(metavar="PREDICTIONS", help="A predictions file, or a run directory (its test predictions)."),
     ],
-    bins: Annotated[int, typer.Option(min=1, help="How many bins the binned metrics have.")] = 15,
-    bootstrap: Annotated[int, typer.Option(min=0, help="How many resamples make the intervals; 0 for none.")] = 1000,
-    level: Annotated[float, typer.Option(help="How often an interval is to cover what it estimates.")] = 0.9,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same intervals.")] = 0,
+    bins: Bins = 15,
+    bootstrap: Bootstrap = 1000,
+    level: Level = 0.9,
+    seed: Seed = 0,
     metrics: Annotated[str | None, typer.Option(help="Only these, separated by commas: ece,nll,error.")] = None,
     convention: Annotated[
         str, typer.Option(help="torchmetrics or netcal: show ECE and MCE as they bin, and how far they move.")
@@ -36,8 +48,12 @@ def evaluate(
     compare: Annotated[
         Path | None, typer.Option(help="Another model's predictions of the same samples, to compare with.")
     ] = None,
+    ood: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE", help="Predictions on out-of-distribution data; a run's own are found."),
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Also write a report, as HTML, to this file.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    json: Json = False,
     *,
     reading: dict[str, Any],
     gates: dict[str, float],
@@ -45,10 +61,10 @@ def evaluate(
     """Measure how far a classifier's confidence can be trusted.
 
     Reads .safetensors, .npz, .parquet or .csv with labels and logits or probabilities. Prints every metric with its
-    interval, and a verdict in words.
+    confidence interval, and a verdict in words.
 
     There is a --max-METRIC and a --min-METRIC for every metric, which take fractions (0.02 is 2%). The exit code is 1
-    if such a bound is not kept, and 2 for bad input.
+    if such a threshold is exceeded, and 2 for bad input.
 
     Examples:
       focalcal evaluate test.safetensors
@@ -56,52 +72,181 @@ def evaluate(
       focalcal evaluate runs/a --compare runs/b
       focalcal evaluate test.npz --json --metrics ece,nll --bootstrap 0
       focalcal evaluate test.npz --report report.html
+      focalcal evaluate test.npz --ood other=new.npz
       focalcal evaluate scores.csv --probs-key score --labels-key truth
     """
-    check_exist(predictions, compare, reading.get("labels"))
-    bounds = chosen_gates(gates)
+    thresholds = chosen_gates(gates)
+    sources = [predictions] if compare is None else [predictions, compare]
+    settings = {"bins": bins, "bootstrap": bootstrap, "level": level, "seed": seed}
     if report is not None:
-        check_place(report, [path for path in (predictions, compare) if path is not None and path.is_file()])
-    from focalcal.cli.measured import Request, measure
-
-    request = Request(_metric_names(metrics), bins, bootstrap, level, seed, convention)
-    measured = measure(predictions, compare, reading, request, bounds)
+        check_destination(report, [path for path in sources if path.is_file()])
+    if compare is not None and not bootstrap:
+        raise ValueError("--compare needs resamples; leave out --bootstrap 0.")
+    chosen = names_in(metrics, "--metrics")
+    measurement = _measure(predictions, chosen, thresholds, convention, settings, reading)
+    outside = measure_ood(predictions, named_files(ood or []), reading)
+    comparison = None
+    if compare is not None:
+        (comparison,) = compare_files(sources, _with_intervals(chosen), settings, reading)
     if json:
-        print_json(measured.to_dict())
+        content = {**measurement.to_dict(settings), **_comparison_content(comparison)}
+        print_json({**content, "ood": outside} if outside else content)
     else:
-        from focalcal.cli.evaluation_output import print_evaluation
-
-        print_evaluation(measured)
+        measurement.print()
+        if outside:
+            print_ood(outside)
+        if comparison is not None:
+            print_comparison(comparison, level)
+        measurement.print_gates()
     if report is not None:
-        _write_report(report, [predictions] if compare is None else [predictions, compare], request, reading)
-    for failure in measured.failures:
-        say(failure)
-    if measured.failures:
+        _write_report(sources, report, settings, reading)
+    for failure in measurement.failures:
+        note(failure)
+    if measurement.failures:
         raise typer.Exit(1)
 
 
-def _write_report(out: Path, sources: list[Path], request: Request, reading: dict[str, Any]) -> None:
-    with progress("writing the report"), needing_extra():
+@dataclass(frozen=True)
+class _InOtherBins:
+    """ECE and MCE as another library bins, and as focalcal does."""
+
+    name: str
+    values: dict[str, float]
+    ours: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        moved = {metric: value - self.ours[metric] for metric, value in self.values.items()}
+        return {"name": self.name, "values": self.values, "moved": moved}
+
+    def __str__(self) -> str:
+        parts = []
+        for name, value in self.values.items():
+            moved = f"{100 * (value - self.ours[name]):+.4f}".replace("-", "−")
+            parts.append(f"{METRICS[name].heading} is {written(name, value)} ({moved} points)")
+        return f"In the bins of {self.name}, {' and '.join(parts)}."
+
+
+@dataclass(frozen=True)
+class _Measurement:
+    """Everything about one file."""
+
+    name: str
+    file: PredictionsFile
+    evaluation: Evaluation
+    gates: list[Gate]
+    other_bins: _InOtherBins | None
+
+    @property
+    def failures(self) -> list[str]:
+        values = self.evaluation.values
+        return [gate.failure(values[gate.metric]) for gate in self.gates if not gate.is_met(values[gate.metric])]
+
+    def to_dict(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Return everything for JSON: no path of the machine, only the file's name."""
+        values = self.evaluation.values
+        return {
+            "file": Path(self.file.path).name,
+            "kind": self.file.kind,
+            "split": self.file.split,
+            **self.evaluation.to_dict(),
+            "bootstrap": settings["bootstrap"],
+            "seed": settings["seed"],
+            "verdict": verdict(self.evaluation),
+            "gates": [gate.to_dict(values[gate.metric]) for gate in self.gates],
+            "gates_met": not self.failures,
+            **({} if self.other_bins is None else {"convention": self.other_bins.to_dict()}),
+        }
+
+    def print(self) -> None:
+        """Print the table and the verdict."""
+        console, found = results(), self.evaluation
+        split = "" if self.file.split is None else f", split {self.file.split}"
+        console.print(f"{self.name}: {found.n:,} samples, {found.num_classes} classes, {found.bins} bins{split}")
+        console.print(_metrics_table(found))
+        for sentence in (*verdict(found), *found.notes, *([] if self.other_bins is None else [str(self.other_bins)])):
+            console.print(sentence)
+
+    def print_gates(self) -> None:
+        """Print which thresholds are met."""
+        from rich.text import Text
+
+        for gate in self.gates:
+            met = gate.is_met(self.evaluation.values[gate.metric])
+            words, style = ("met", "green") if met else ("NOT MET", "bold red")
+            results().print(Text(f"{gate.option}: {words}", style=style))
+
+
+def _measure(
+    path: Path,
+    metrics: list[str] | None,
+    gates: list[Gate],
+    convention: str,
+    settings: dict[str, Any],
+    reading: dict[str, Any],
+) -> _Measurement:
+    from focalcal.metrics import evaluate
+
+    file = open_input(path, reading)
+    with spinner(f"evaluating {path.name}"):
+        names = None if metrics is None else list(dict.fromkeys([*metrics, *(gate.metric for gate in gates)]))
+        other_bins = None if convention == "focalcal" else _in_other_bins(file, settings["bins"], convention)
+        evaluation = evaluate(file, metrics=names, **settings)
+    for gate in gates:
+        if gate.metric not in evaluation.values:
+            raise ValueError(f"{gate.metric} cannot be computed from these predictions; leave out {gate.option}.")
+    return _Measurement(path.resolve().name, file, evaluation, gates, other_bins)
+
+
+def _in_other_bins(file: PredictionsFile, bins: int, convention: str) -> _InOtherBins:
+    """Compute ECE and MCE in another library's bins and in ours, in one pass over the file."""
+    from focalcal.metrics.binning import largest_gap, mean_gap
+    from focalcal.metrics.calibration_error import bins_by_convention
+
+    names = (convention, "focalcal")
+    totals: dict[str, BinSums] = {}
+    for block in file.blocks():
+        for name in names:
+            sums = bins_by_convention(block, bins, cast("Convention", name))
+            totals[name] = _add(totals[name], sums) if name in totals else sums
+    theirs, ours = ({"ece": mean_gap(totals[name]), "mce": largest_gap(totals[name])} for name in names)
+    return _InOtherBins(convention, theirs, ours)
+
+
+def _add(a: BinSums, b: BinSums) -> BinSums:
+    return type(a)(a.count + b.count, a.confidence + b.confidence, a.correct + b.correct)
+
+
+def _metrics_table(found: Evaluation) -> Table:
+    from rich.table import Table
+
+    table = Table("metric")
+    table.add_column("value", justify="right", no_wrap=True)
+    if found.intervals:
+        table.add_column(f"{100 * (found.level or 0):g}% interval", no_wrap=True)
+    table.add_column("reading")
+    group = None
+    for name, value in found.values.items():
+        if group not in (None, METRICS[name].group):
+            table.add_section()
+        group = METRICS[name].group
+        interval = written_interval(found.intervals.get(name), partial(written, name))
+        cells = [written(name, value), interval, METRICS[name].reading]
+        table.add_row(METRICS[name].heading, *(cells if found.intervals else cells[::2]))
+    return table
+
+
+def _with_intervals(metrics: list[str] | None) -> list[str] | None:
+    """Keep the metrics that a comparison can be made of."""
+    return None if metrics is None else [name for name in metrics if METRICS[name].has_interval] or None
+
+
+def _comparison_content(comparison: Comparison | None) -> dict[str, Any]:
+    return {} if comparison is None else {"comparison": comparison.to_dict()}
+
+
+def _write_report(sources: list[Path], out: Path, settings: dict[str, Any], reading: dict[str, Any]) -> None:
+    with spinner("writing the report"):
         from focalcal.report import write_report
 
-        write_report(
-            sources,
-            out,
-            bins=request.bins,
-            bootstrap=request.bootstrap,
-            level=request.level,
-            seed=request.seed,
-            command=command_line(),
-            reading=reading,
-        )
-    say(f"Wrote {out}.")
-
-
-def _metric_names(metrics: str | None) -> tuple[str, ...] | None:
-    """``ada-ece, nll`` to ``("ada_ece", "nll")``; what is no metric is found out by the library, which knows them."""
-    if metrics is None:
-        return None
-    names = tuple(name.strip().lower().replace("-", "_") for name in metrics.split(",") if name.strip())
-    if not names:
-        raise ValueError("--metrics names no metric; give some, separated by commas, such as ece,nll.")
-    return names
+        write_report(sources, out, command=command_line(), reading=reading, **settings)
+    note(f"Wrote {out}.")

@@ -1,55 +1,88 @@
-"""What goes wrong, in one sentence on stderr, in the words of the command line."""
+"""Exit codes, and failures in one sentence on stderr, in the words of the command line.
+
+0: done. 1: a threshold was exceeded, or a run failed. 2: wrong usage or bad input. 3: a bug in focalcal. 130: Ctrl-C.
+"""
 
 import re
+import sys
+import traceback
+from pathlib import Path
 
 import typer
 
-from focalcal.cli.output import say
+from focalcal._version import __version__
+from focalcal.base.progress import note
 
 # Newer versions of typer have a click of their own; the base of BadParameter is the usage error of either.
 _UsageError: type[BaseException] = typer.BadParameter.__bases__[0]
-_INTERRUPTED = 130
-_BAD_INPUT = (ValueError, TypeError, OSError, ArithmeticError, MemoryError)
+_BAD_INPUT, _BUG, _INTERRUPTED = 2, 3, 130
+_ERRORS_OF_INPUT = (ValueError, TypeError, OSError, OverflowError, MemoryError)
+# An optional package that is missing is named with the extra that brings it.
+_EXTRA = re.compile(r"focalcal\[\w+\]")
 
 # The library speaks of keyword arguments, a user of the command has options.
 _KEYWORDS = r"(?:logits|probs|labels|weights|ids)_key|ignore_index|allow_duplicate_ids|allow_test"
-_KEYWORD = re.compile(rf"(?<![\w./\\-])({_KEYWORDS})(?:=True)?(?!\.?\w)")
+_KEYWORD = re.compile(rf"(?<![\w./\\-])({_KEYWORDS})(?:=(?:True|'([^']*)'))?(?!\.?\w)")
+_NUMBER = re.compile(r"\b(bins|bootstrap|level|seed)=(\d+(?:\.\d+)?)")
 _FUNCTION = re.compile(r"\buse from_(logits|probs)\b")
 
 
 def run(app: typer.Typer) -> int:
-    """Run the command that the arguments name, and give the exit code: 2 for wrong usage and bad input."""
+    """Run the command that the arguments name, and return the exit code."""
+    shows_traceback = "--traceback" in sys.argv
+    sys.argv = [argument for argument in sys.argv if argument != "--traceback"]
     try:
         code = app(standalone_mode=False)
-    except _UsageError as error:
-        return _usage(error)
-    except _BAD_INPUT as error:
-        say(sentence(error))
-        return 2
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
+    except _UsageError as error:
+        return _report_usage(error)
+    except Exception as error:
+        if shows_traceback:
+            traceback.print_exc()
+        return _report(error)
     if code == _INTERRUPTED:
-        say("interrupted.")
+        note("interrupted.")
     return code if isinstance(code, int) else 0
 
 
-def sentence(error: BaseException) -> str:
-    """The message on one line, with options in place of keyword arguments.
+def _report(error: Exception) -> int:
+    if isinstance(error, _ERRORS_OF_INPUT) or (isinstance(error, ImportError) and _EXTRA.search(str(error))):
+        note(sentence(error))
+        return _BAD_INPUT
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(last.filename).name}, line {last.lineno}"
+    what = f"{type(error).__name__} in {place}: {sentence(error).rstrip('.')}"
+    note(f"this is a bug in focalcal {__version__} ({what}); add --traceback to see where, and please report it.")
+    return _BUG
+
+
+def sentence(error: BaseException | str) -> str:
+    """Write a message on one line, with options instead of keyword arguments.
 
     Examples:
         >>> sentence(ValueError("a.npz: it has no 'labels'; name them with labels_key."))
         "a.npz: it has no 'labels'; name them with --labels-key."
+        >>> sentence("Read them with probs_key='scores'.")
+        'Read them with --probs-key scores.'
     """
-    message = " ".join(str(error).split()) or type(error).__name__
-    message = _KEYWORD.sub(lambda match: "--" + match[1].replace("_", "-"), message)
+    message = " ".join(str(error).split())
+    if not message and isinstance(error, BaseException):
+        return type(error).__name__
+    message = _KEYWORD.sub(_option, _NUMBER.sub(r"--\1 \2", message))
     return _FUNCTION.sub(r"name them with --\1-key", message)
 
 
-def _usage(error: BaseException) -> int:
+def _option(match: re.Match[str]) -> str:
+    name = "--" + match[1].replace("_", "-")
+    return f"{name} {match[2]}" if match[2] else name
+
+
+def _report_usage(error: BaseException) -> int:
     message = " ".join(str(getattr(error, "format_message", error.__str__)()).split())
     if not message:  # no arguments at all: the help has been asked for
-        return 2
+        return _BAD_INPUT
     context = getattr(error, "ctx", None)
     command = "focalcal" if context is None else context.command_path
-    say(f"{message.rstrip('.')} (see '{command} --help').")
-    return 2
+    note(f"{message.rstrip('.')} (see '{command} --help').")
+    return _BAD_INPUT

@@ -1,4 +1,4 @@
-"""``focalcal recipes``: which runs are packaged, and what one of them says in full."""
+"""``focalcal recipes``: the packaged recipes, and each in full."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from focalcal.cli.help_text import help_text
+from focalcal.cli.options import Changes, Json, help_text
 from focalcal.cli.output import print_json, results
 
 if TYPE_CHECKING:
     from focalcal.recipes import Recipe
 
-_JSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-_COLUMNS = ("recipe", "data set", "model", "loss", "epochs", "expected time")
+_COLUMNS = ("recipe", "model", "loss", "epochs", "expected time")
 
 recipes_app = typer.Typer()
 
 
-def recipes(context: typer.Context, json: _JSON = False) -> None:
-    """List the packaged recipes, each with its data set, model, loss, epochs and expected time.
+def recipes(context: typer.Context, json: Json = False) -> None:
+    """List the packaged recipes, each with its model, loss, epochs and expected time.
 
     Any loss can be chosen by loss=NAME when a recipe is trained; the list shows the one that is used otherwise. A
     time that was not measured is called an estimate.
@@ -42,10 +41,8 @@ def recipes(context: typer.Context, json: _JSON = False) -> None:
 
 def show(
     recipe: Annotated[str, typer.Argument(metavar="NAME", help="A packaged recipe, or a .yaml file of your own.")],
-    changes: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Changes, such as loss=flsd-53.")
-    ] = None,
-    json: _JSON = False,
+    changes: Changes = None,
+    json: Json = False,
 ) -> None:
     """Print every field of a recipe, as a run with these changes would have it.
 
@@ -87,10 +84,10 @@ def _print_list(found: list[Recipe]) -> None:
 
     table = Table(*_COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False)
     table.columns[_COLUMNS.index("epochs")].justify = "right"
+    for column in table.columns[:-1]:  # a name that is cut cannot be copied; the time may be broken into lines
+        column.no_wrap = True
     for recipe in found:
-        table.add_row(
-            recipe.name, recipe.data.name, recipe.model.name, recipe.loss, str(recipe.epochs), recipe.about.time
-        )
+        table.add_row(recipe.name, recipe.model.name, recipe.loss, str(recipe.epochs), recipe.about.time)
     console = results()
     console.print(table)
     console.print("`focalcal recipes show NAME` prints one in full, `focalcal train NAME loss=flsd-53` runs it.")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from focalcal.cli.output import print_json, results, say
-from focalcal.cli.recipe_flags import ByDate, with_flags
+from focalcal.base.progress import note
+from focalcal.cli.options import ByDate, Changes, Quiet, recipe_changes
+from focalcal.cli.output import print_json, results
 from focalcal.cli.report import write_report_of_runs
 
 if TYPE_CHECKING:
@@ -21,21 +22,19 @@ def train(
         str | None,
         typer.Argument(metavar="RECIPE", help="A packaged recipe or a .yaml file; with --resume it may be left out."),
     ] = None,
-    changes: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Changes, such as loss=flsd-53 seed=1.")
-    ] = None,
+    changes: Changes = None,
     by_date: ByDate = False,
     out: Annotated[Path | None, typer.Option(help="The run directory; it must not hold a run yet.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the last checkpoint in --out.")] = False,
     report: Annotated[bool, typer.Option(help="Write report.html into the run directory.")] = True,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    quiet: Quiet = False,
     json: Annotated[bool, typer.Option("--json", help="Print the evaluation as JSON for programs.")] = False,
 ) -> None:
     """Train a network by a recipe, and write a run directory.
 
-    The directory holds config.yaml, history.jsonl (a line an epoch), checkpoints, predictions for every split,
-    evaluation.json with the metrics before and after temperature scaling, and report.html. A run that was interrupted,
-    however, goes on with --resume as if nothing had happened.
+    The directory holds config.yaml, history.jsonl (one line per epoch), checkpoints, predictions for every split,
+    evaluation.json with the metrics before and after temperature scaling, and report.html. --resume continues a run
+    that was interrupted, in whatever way, as if nothing had happened.
 
     The exit code is 1 if the loss became infinite or NaN, 2 for bad input, 130 after Ctrl-C and 143 after SIGTERM (the
     state is saved).
@@ -49,7 +48,7 @@ def train(
     """
     if out is None or out == Path():
         raise ValueError("--out is missing: name a folder for the run, such as runs/a.")
-    name, changes = _source(recipe, with_flags(changes, by_date=by_date), out, resume)
+    name, changes = _source(recipe, recipe_changes(changes, by_date=by_date), out, resume)
     from focalcal.recipes import load_recipe
 
     chosen = load_recipe(name, changes)
@@ -66,51 +65,53 @@ def train(
         sys.exit(128 + error.signal)
     if _is_first_process():
         print_json(run.evaluation) if json else results().print(_summary(run), soft_wrap=True)
-        if report:
-            sentence = write_report_of_runs(
-                {chosen.loss: run.path}, run.path / "report.html", chosen.name, bootstrap=1000
-            )
+        if report and not run.files.vocabulary.is_file():  # the report is about classes, not about subwords
+            sentence = write_report_of_runs({chosen.loss: run.path}, run.files.report, chosen.name, bootstrap=1000)
             if not quiet:
-                say(sentence)
+                note(sentence)
 
 
 def _source(recipe: str | None, changes: list[str], out: Path, resume: bool) -> tuple[str, list[str]]:
-    """The recipe and its changes; those of the run that is continued where no recipe is named."""
+    """Return the recipe and its changes; those of the run that is resumed where no recipe is named."""
     if recipe is not None and not (resume and "=" in recipe):
         return recipe, changes
     if recipe is not None:  # the first change, where no recipe is named
         changes = [recipe, *changes]
     if not resume:
         raise ValueError("A recipe is missing: `focalcal recipes` lists them.")
-    if not (out / "config.yaml").is_file():
-        raise ValueError(f"{out} holds no run to go on with: it has no config.yaml.")
-    return str(out / "config.yaml"), changes
+    from focalcal.training import RunDirectory
+
+    config = RunDirectory(out).config
+    if not config.is_file():
+        raise ValueError(f"{out} holds no run to resume: it has no {config.name}.")
+    return str(config), changes
 
 
 def _say_once(error: Exception) -> None:
-    """What all processes know is said by one."""
+    """Print once what all processes know."""
     if _is_first_process():
-        say(str(error))
+        note(str(error))
 
 
 def _is_first_process() -> bool:
-    """Whether this process is the one that speaks, where there are several."""
+    """Return whether this process is the one that prints, where there are several."""
     import torch.distributed as dist
 
     return not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0
 
 
 def _summary(run: Run) -> str:
-    """What came out, in a sentence or two."""
+    """Write the results in a sentence or two; T is the paper's, as in the table and report of a sweep."""
     result = run.evaluation
     split = "test" if "test" in result["splits"] else "val"
-    before, after = result["splits"][split]["before"], result["splits"][split]["after_nll"]
+    before, after = result["splits"][split]["before"], result["splits"][split]["after_ece"]
     figures = f"error {_percent(before['error'])}, NLL {before['nll']:.3f}, ECE {_percent(before['ece'])}"
-    scaled = f"T = {result['temperature']['nll']:.2f} makes it NLL {after['nll']:.3f}, ECE {_percent(after['ece'])}"
-    return (
-        f"{run.path}, {split} set, epoch {result['epoch'] + 1}: {figures}; {scaled}.\n"
-        f"Next: focalcal evaluate {run.path} · focalcal calibrate {run.path}"
-    )
+    temperature = f"T = {result['temperature']['ece']:.2f}, by validation ECE"
+    scaled = f"after scaling with {temperature}: NLL {after['nll']:.3f}, ECE {_percent(after['ece'])}"
+    following = f"focalcal evaluate {run.path} · focalcal calibrate {run.path}"
+    if run.files.vocabulary.is_file():
+        following = f"focalcal translate {run.path} --split {split} --out translations.txt"
+    return f"{run.path}, {split} set, epoch {result['epoch'] + 1}: {figures}; {scaled}.\nNext: {following}"
 
 
 def _percent(value: float) -> str:

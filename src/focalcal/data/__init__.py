@@ -7,16 +7,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from focalcal.data.encoding import encode_texts
+    from focalcal.data.data_sets import DATA_NAMES, load_data
     from focalcal.data.own import as_samples, own_data
-    from focalcal.data.registry import DATA_NAMES, load_data
     from focalcal.data.samples import Batch, DataSet, Samples
+    from focalcal.data.text_sets import encode_texts
 
 _HOMES = {
-    "encoding": ("encode_texts",),
+    "data_sets": ("DATA_NAMES", "load_data"),
     "own": ("as_samples", "own_data"),
-    "registry": ("DATA_NAMES", "load_data"),
     "samples": ("Batch", "DataSet", "Samples"),
+    "text_sets": ("encode_texts",),
 }
 
 __all__ = ["DATA_NAMES", "Batch", "DataSet", "Samples", "as_samples", "encode_texts", "load_data", "own_data"]

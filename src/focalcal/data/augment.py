@@ -1,4 +1,4 @@
-"""Random crops and mirror images of a whole batch at once, on the device where it is."""
+"""Augmentation: random crops and mirror images of a whole batch at once, on its device."""
 
 from dataclasses import dataclass
 
@@ -13,18 +13,18 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What is done at random to a training image, before it is normalised.
+    """Random changes of training images, before they are normalised.
 
     Attributes:
-        padding: black pixels added on every side, from which a crop of the old size is cut; 0 for no crop.
-        flip: whether half of the images are mirrored left to right.
+        padding: Black pixels added on every side, from which a crop of the old size is cut; 0 for no crop.
+        flip: Whether half of the images are mirrored left to right.
     """
 
     padding: int = 0
     flip: bool = False
 
     def __call__(self, images: Tensor, rows: Tensor, device: torch.device, generator: torch.Generator) -> Tensor:
-        """Some rows of the images, each changed at random.
+        """Take some rows of the images and change each at random.
 
         All that is random comes from one call of the generator, so that the same state gives the same batch on any
         device.
@@ -32,8 +32,8 @@ class Augmentation:
         Args:
             images: (N, C, H, W) uint8 on the CPU.
             rows: (B,) int64 on the CPU.
-            device: where the result is to be; the work is done there.
-            generator: on the CPU.
+            device: Device for the work and the result.
+            generator: Generator on the CPU.
 
         Returns:
             (B, C, H, W) uint8 on the device, not contiguous.
@@ -64,7 +64,7 @@ class Augmentation:
 
 
 def _windows(images: Tensor, padding: int, rows: Integers, top: Integers, left: Integers) -> Tensor:
-    """From each of these rows, padded, the window of the old size at (top, left).
+    """Cut from each of these rows, padded, the window of the old size at (top, left).
 
     In the padded batch a window lies between its first and its last pixel. All runs of that length form a view with
     overlapping rows, of which index_select copies the B wanted: a few kilobytes at a time, not pixel by pixel.

@@ -1,26 +1,25 @@
-"""Whether the files of a data set are whole: everything is read and counted."""
+"""Check of the files of a data set: everything is read and counted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from focalcal.data.catalogue import Entry
-from focalcal.data.files import MissingDataError, file_hash
-from focalcal.data.registry import known_entry, load_data
+from focalcal.data.data_files import MissingDataError, hash_file
+from focalcal.data.data_sets import Entry, find_entry, load_data
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check found.
+    """Result of a check.
 
     Attributes:
-        name: of the data set.
-        classes: how many there are.
-        sizes: number of samples by split.
-        split_sha256: fingerprint of the ids of each split.
+        name: Name of the data set.
+        classes: Number of classes.
+        sizes: Number of samples by split.
+        split_sha256: Fingerprint of the ids of each split.
         files: SHA-256 of each file that was read, by its place.
-        notes: what differs from the published set, in sentences.
+        notes: Differences from the published set, in sentences.
     """
 
     name: str
@@ -35,19 +34,19 @@ def check_data(name: str, *, root: Path | None = None) -> Checked:
     """Read a data set whole, without downloading anything.
 
     Raises:
-        MissingDataError: a file is not there.
-        ValueError: a file is damaged; the message names it.
+        MissingDataError: A file is not there.
+        ValueError: A file is damaged; the message names it.
 
     Examples:
         >>> check_data("digits").sizes
         {'train': 1078, 'val': 269, 'test': 450}
     """
-    entry = known_entry(name)
+    entry = find_entry(name)
     if not entry.files and not entry.bundled:
         raise MissingDataError(
             f"{name} is a file of your own, which is checked when it is read: there is none to check."
         )
-    hashes = {str(path): _verified(path) for path in _paths(entry, root)}
+    hashes = {str(path): _verify(path) for path in _paths(entry, root)}
     facts, classes = _facts(entry, root)
     return Checked(name, classes, facts["sizes"], facts["split_sha256"], hashes, _notes(facts))
 
@@ -59,16 +58,16 @@ def _notes(facts: Mapping[str, Any]) -> list[str]:
 def _paths(entry: Entry, root: Path | None) -> list[Path]:
     present = entry.present(root)
     if entry.made_from and any(place is None for _, place in present):
-        present = [(file, file.located(root)) for file in entry.made_from]
+        present = [(file, file.locate(root)) for file in entry.made_from]
     for file, place in present:
         if place is None:
             raise MissingDataError(file.request(root, f"was not fetched yet ('focalcal data fetch {entry.name}')"))
     return [place for _, place in present if place is not None]
 
 
-def _verified(path: Path) -> str:
-    """The SHA-256 of a file, which is that of its download if that was written down."""
-    digest = file_hash(path)
+def _verify(path: Path) -> str:
+    """Compute the SHA-256 of a file, and compare it with that of its download if that was written down."""
+    digest = hash_file(path)
     record = path.with_name(path.name + ".sha256")
     if record.is_file() and record.read_text(errors="replace").split()[:1] != [digest]:
         raise ValueError(f"{path} has changed since it was downloaded: remove it and fetch it again.")
@@ -78,11 +77,11 @@ def _verified(path: Path) -> str:
 def _facts(entry: Entry, root: Path | None) -> tuple[dict[str, Any], int]:
     if entry.trainable:
         data = load_data(entry.name, root=root)
-        return dict(data.facts), len(data.class_names)
-    from focalcal.data.ood import read_ood
-    from focalcal.data.splits import split_hash
+        return dict(data.facts), int(data.model_options["num_classes"])
+    from focalcal.data.ood_images import read_ood
+    from focalcal.data.splits import hash_split
 
     images, about = read_ood(entry.name, root, None)
     notes = [about["note"]] if "note" in about else []
-    facts = {"sizes": {"test": len(images.ids)}, "split_sha256": {"test": split_hash(images.ids)}, "notes": notes}
+    facts = {"sizes": {"test": len(images.ids)}, "split_sha256": {"test": hash_split(images.ids)}, "notes": notes}
     return facts, int(entry.classes)

@@ -19,7 +19,7 @@ _TEST_SEED = 1797
 
 
 def load_digits(*, seed: int = 0, root: Path | None = None, **options: Any) -> DataSet:
-    """1,078 to learn from, 269 for validation, 450 for testing.
+    """Load 1,078 digits for training, 269 for validation, 450 for testing.
 
     Examples:
         >>> load_digits().facts["sizes"]
@@ -38,5 +38,5 @@ def _read(root: Path | None) -> ImageContents:
     learnt, tested = hold_out(labels, _TEST_SHARE, _TEST_SEED)
     names = tuple(str(digit) for digit in range(10))
     note = "There is no official test set: a quarter of the digits, always the same, is it."
-    everything = Images.of_rows(images, labels)
-    return ImageContents(everything.taken(learnt), everything.taken(tested), names, notes=(note,))
+    everything = Images.from_rows(images, labels)
+    return ImageContents(everything.take(learnt), everything.take(tested), names, notes=(note,))

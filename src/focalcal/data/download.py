@@ -1,8 +1,9 @@
-"""Downloads that show their progress, go on after an interruption, and are checked before they are believed."""
+"""Downloads: resumed, checked against the published size and hash, from an address or from the Hugging Face hub."""
 
 import contextlib
 import hashlib
 import http.client
+import importlib.util
 import os
 import urllib.error
 import urllib.request
@@ -15,20 +16,21 @@ from focalcal.base.progress import note, on_terminal, progress_bar
 _CHUNK = 1 << 18
 _SECONDS = 10.0
 _ATTEMPTS = 3
+_HUB_SECONDS = 5.0
 
 
 class DownloadError(Exception):
-    """Why a file could not be downloaded, as the second half of a sentence."""
+    """The reason why a file could not be downloaded, as the second half of a sentence."""
 
 
 def download(url: str, target: Path, *, size: int | None = None, md5: str | None = None) -> None:
-    """Bring a file to ``target``: whole and checked, or not at all.
+    """Download a file to ``target``: whole and checked, or not at all.
 
     What has arrived waits beside it as ``.part``; the next call asks for the rest only. Where the publisher's MD5 is
     not known, the SHA-256 of what came is written to ``target``.sha256, for ``focalcal data check`` to compare with.
 
     Raises:
-        DownloadError: the server cannot be reached, breaks off again and again, or sends something else.
+        DownloadError: The server cannot be reached, breaks off again and again, or sends something else.
     """
     part = target.with_name(target.name + ".part")
     try:
@@ -48,7 +50,7 @@ def download(url: str, target: Path, *, size: int | None = None, md5: str | None
 
 @contextlib.contextmanager
 def _alone(part: Path) -> Iterator[BinaryIO]:
-    """The partial file, locked, so that processes that start together do not write into each other's bytes."""
+    """Lock the partial file, so that processes that start together do not write into each other's bytes."""
     with part.open("a+b") as file:
         with contextlib.suppress(ImportError):
             import fcntl
@@ -64,19 +66,19 @@ def _fill(url: str, file: BinaryIO, size: int | None) -> None:
             if expected is None or file.tell() >= expected:
                 return
     raise DownloadError(
-        f"the connection broke off after {file.tell():,} of {expected:,} bytes (the next attempt goes on from there)"
+        f"the connection broke off after {file.tell():,} of {expected:,} bytes (the next attempt resumes there)"
     )
 
 
 def _transfer(url: str, file: BinaryIO, size: int | None, show: Callable[[int, int | None], None]) -> int | None:
-    """Append what is still to come, and give the length of the whole file if the server says it."""
+    """Append the missing bytes, and return the length of the whole file if the server says it."""
     start = file.seek(0, os.SEEK_END)
     if size is not None and start >= size:
         return size  # whole, though perhaps wrong: the checksum will tell
     request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
     try:
         with urllib.request.urlopen(request, timeout=_SECONDS) as response:
-            if start and not _goes_on(response, start):
+            if start and not _resumes(response, start):
                 start = file.truncate(0)
             length = response.headers.get("Content-Length")
             whole = start + int(length) if length is not None else size
@@ -96,14 +98,14 @@ def _transfer(url: str, file: BinaryIO, size: int | None, show: Callable[[int, i
         raise DownloadError(f"could not be downloaded ({reason})") from error
 
 
-def _goes_on(response: http.client.HTTPResponse, start: int) -> bool:
-    """Whether the answer begins where the partial file ends; a server without ranges sends everything again."""
+def _resumes(response: http.client.HTTPResponse, start: int) -> bool:
+    """Return whether the answer begins where the partial file ends; a server without ranges sends everything again."""
     content_range = response.headers.get("Content-Range", "")
     return response.status == http.HTTPStatus.PARTIAL_CONTENT and content_range.startswith(f"bytes {start}-")
 
 
 def _check(file: BinaryIO, size: int | None, md5: str | None) -> None:
-    """Empty a wrong file, so that the next attempt starts afresh."""
+    """Check a download, and empty a wrong file, so that the next attempt starts afresh."""
     file.flush()
     os.fsync(file.fileno())
     found_size = file.tell()
@@ -130,7 +132,7 @@ def _digest(file: BinaryIO, method: str) -> str:
 
 @contextlib.contextmanager
 def _progress(name: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A bar on stderr where that is a terminal, else one line."""
+    """Show a bar on stderr if that is a terminal, else one line."""
     if not on_terminal():
         note(f"downloading {name} …")
         yield lambda done, whole: None
@@ -141,3 +143,40 @@ def _progress(name: str) -> Iterator[Callable[[int, int | None], None]]:
     with progress_bar("{task.description}", *columns) as bar:
         task = bar.add_task(name, total=None)
         yield lambda done, whole: bar.update(task, completed=done, total=whole)
+
+
+def download_from_hub(repository: str, path: str, target: Path) -> None:
+    """Download a file of a data set's repository to ``target``, whose end is ``path``.
+
+    Raises:
+        DownloadError: The client is not installed, or the hub cannot be reached or refuses.
+    """
+    if importlib.util.find_spec("huggingface_hub") is None:
+        raise DownloadError(
+            "is downloaded with huggingface_hub, which is not installed (pip install 'focalcal[download]')"
+        )
+    _check_reachable(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
+    from huggingface_hub import hf_hub_download
+
+    folder = target.parents[len(Path(path).parts) - 1]
+    try:
+        hf_hub_download(repository, path, repo_type="dataset", local_dir=folder, etag_timeout=_HUB_SECONDS)
+    except Exception as error:  # the client and its HTTP library have dozens of kinds, with texts of many lines
+        raise DownloadError(f"could not be downloaded from the hub ({_why(error)})") from error
+
+
+def _check_reachable(address: str) -> None:
+    """Check the connection: without a network the client would try for half a minute."""
+    try:
+        urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=_HUB_SECONDS).close()
+    except urllib.error.HTTPError as error:
+        error.close()  # an answer, if not a friendly one: somebody is there
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise DownloadError(f"could not be downloaded: {address} cannot be reached ({reason})") from error
+
+
+def _why(error: Exception) -> str:
+    kind = type(error).__name__
+    text = (str(error).strip().splitlines() or [""])[0].rstrip(".:")
+    return f"{kind}: {text[:160]}" if text else kind

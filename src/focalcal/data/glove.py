@@ -19,8 +19,9 @@ import pyarrow.csv
 import torch
 from torch import Tensor
 
-from focalcal.data.files import BROKEN_ARCHIVE
-from focalcal.data.tensor_cache import remembered
+from focalcal.data.data_files import BROKEN_ARCHIVE, data_folders
+from focalcal.data.data_sets import GLOVE
+from focalcal.data.tensor_cache import load_or_make
 
 # Treebanks write brackets as words; GloVe has the brackets themselves.
 _BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
@@ -41,13 +42,13 @@ class WordVectors:
     vectors: Tensor
     found: Tensor
 
-    def filled(self, seed: int) -> Tensor:
-        """(W, E) with a normal random vector of the found ones' spread for each missing word.
+    def fill_missing(self, seed: int) -> Tensor:
+        """Return (W, E) vectors, with a normal random vector of the found ones' spread for each missing word.
 
         Examples:
             >>> some = WordVectors(torch.tensor([[1.0, 3.0], [0.0, 0.0]]), torch.tensor([True, False]))
-            >>> filled = some.filled(seed=0)
-            >>> filled[0], bool((filled[1] != 0).all()), torch.equal(filled, some.filled(seed=0))
+            >>> filled = some.fill_missing(seed=0)
+            >>> filled[0], bool((filled[1] != 0).all()), torch.equal(filled, some.fill_missing(seed=0))
             (tensor([1., 3.]), True, True)
         """
         known = self.vectors[self.found].numpy()
@@ -59,11 +60,11 @@ class WordVectors:
         return filled
 
 
-def spelling(word: str) -> str:
-    r"""How GloVe writes a word of a treebank: in lower case, with brackets and without backslashes.
+def spell(word: str) -> str:
+    r"""Spell a word of a treebank as GloVe does: in lower case, with brackets and without backslashes.
 
     Examples:
-        >>> spelling("-LRB-"), spelling("Writer\\/director")
+        >>> spell("-LRB-"), spell("Writer\\/director")
         ('(', 'writer/director')
     """
     lowered = word.lower().replace("\\/", "/").replace("\\*", "*")
@@ -71,30 +72,30 @@ def spelling(word: str) -> str:
 
 
 def read_vectors(source: Path, words: Sequence[str], *, dimension: int = 100, cache: Path | None = None) -> WordVectors:
-    """The vectors of some words, from a text file, a .gz of it, a .zip that holds it, or a folder with one of these.
+    """Read the vectors of some words from a text file, a .gz or .zip of it, or a folder with one of these.
 
     Args:
-        source: the file or folder; of several files the one whose name ends in ``<dimension>d.txt``.
+        source: File or folder; of several files the one whose name ends in ``<dimension>d.txt``.
         words: W different words, spelled as in the file.
         dimension: E.
-        cache: a folder that keeps what was read, by the file's size and time and the words; None keeps nothing.
+        cache: Folder that keeps what was read, by the file's size and time and the words; None keeps nothing.
 
     Raises:
-        ValueError: one sentence with file and line where a wanted line does not hold E numbers; or that the file is
+        ValueError: One sentence with file and line where a wanted line does not hold E numbers; or that the file is
             damaged, has vectors of another dimension, or none of the words.
     """
     path = find_vectors(source, dimension)
     if cache is None:
         return _read(path, words, dimension)
     place = cache / f"glove-{_key(path, words, dimension)}-v{_CACHE_VERSION}.safetensors"
-    return WordVectors(**remembered(place, lambda: vars(_read(path, words, dimension)), at_most=_KEPT_VOCABULARIES))
+    return WordVectors(**load_or_make(place, lambda: vars(_read(path, words, dimension)), at_most=_KEPT_VOCABULARIES))
 
 
 def find_vectors(source: Path, dimension: int) -> Path:
-    """The file of vectors in a folder, or the file itself.
+    """Find the file of vectors in a folder; a file is returned itself.
 
     Raises:
-        ValueError: nothing there; one sentence that says what was looked for.
+        ValueError: Nothing there; one sentence that says what was looked for.
     """
     if source.is_file():
         return source
@@ -120,7 +121,7 @@ def _read(path: Path, words: Sequence[str], dimension: int) -> WordVectors:
         with open_vectors(path, dimension) as stream:
             _find(stream, rows, dimension, path, found, lines)
     except BROKEN_ARCHIVE as error:
-        raise ValueError(f"{path.name} is damaged or cannot be read ({error}); fetch the file anew.") from None
+        raise ValueError(f"{path.name} is damaged or cannot be read ({error}); fetch the file again.") from None
     if words and not found:
         raise ValueError(
             f"{path.name} has none of the {len(words):,} words that are looked for; give a file of word vectors in "
@@ -157,7 +158,7 @@ def _find(
 
 
 def _check_dimension(line: bytes, dimension: int, path: Path) -> None:
-    """Refuse a file whose first line has other than so many numbers: its words would all count as not found."""
+    """Refuse a file whose first line has another number of numbers: its words would all count as not found."""
     parts = line.split()
     if len(parts) == 2 and all(part.isdigit() for part in parts):
         # The number of words and the dimension, which some files begin with.
@@ -172,7 +173,7 @@ def _check_dimension(line: bytes, dimension: int, path: Path) -> None:
 def _wrong_dimension(path: Path, line: int, has: int, dimension: int) -> str:
     return (
         f"{path.name}, line {line}: {has} numbers follow the word, not {dimension}; give the file's own dimension, or "
-        "fetch the file anew."
+        "fetch the file again."
     )
 
 
@@ -191,7 +192,7 @@ def _numbers(lines: dict[int, bytes], dimension: int, path: Path) -> "np.ndarray
     wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(wrong):
         number = list(lines)[wrong[0]]
-        raise ValueError(f"{path.name}, line {number} holds something that is no finite number; fetch the file anew.")
+        raise ValueError(f"{path.name}, line {number} holds a number that is not finite; fetch the file again.")
     return vectors
 
 
@@ -204,7 +205,7 @@ def _number(text: bytes) -> float:
 
 @contextmanager
 def open_vectors(path: Path, dimension: int) -> Iterator[IO[bytes]]:
-    """The lines of a file of vectors, whether it is plain, in a gz or in a zip."""
+    """Open a file of vectors line by line, whether it is plain, in a gz or in a zip."""
     if path.suffix.lower() == ".zip":
         with zipfile.ZipFile(path) as archive, archive.open(_member(archive, path, dimension)) as stream:
             # zipfile's own lines are made in Python, these are not
@@ -239,3 +240,41 @@ def _key(path: Path, words: Iterable[str], dimension: int) -> str:
     digest = hashlib.sha256(f"{about.st_size} {about.st_mtime_ns} {dimension}\n".encode())
     digest.update("\n".join(words).encode())
     return digest.hexdigest()[:32]
+
+
+def obtain_vectors(given: Path | str | None, root: Path | None, dimension: int) -> Path:
+    """Find the word vectors: the given file, else one in the folder ``glove`` of a data folder, else a download.
+
+    Raises:
+        ValueError: It is nowhere; one sentence that says where to put it.
+    """
+    if given is not None:
+        return find_vectors(Path(given).expanduser(), dimension)
+    for folder in data_folders(root):
+        if (folder / "glove").is_dir():
+            return find_vectors(folder / "glove", dimension)
+    return GLOVE.obtain(root)
+
+
+def describe_vectors(path: Path | None) -> dict[str, Any] | None:
+    """Describe the file for a run's records: name and size (hashing the published one would take seconds)."""
+    return None if path is None else {"file": path.name, "bytes": path.stat().st_size}
+
+
+def hash_words(words: Iterable[str]) -> str:
+    """Compute the SHA-256 of words in their order, which says which row of an embedding stands for which word."""
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()
+
+
+def describe_coverage(found: int, words: int, path: Path | None, *, others: str = "begin at random") -> str:
+    """Say how many words have a vector, and what the others get.
+
+    Examples:
+        >>> describe_coverage(16_568, 20_000, Path("glove.6B.zip"))
+        '16,568 of 20,000 words have a vector in glove.6B.zip; the others begin at random.'
+        >>> describe_coverage(0, 300, None)
+        'The vectors of 300 words begin at random.'
+    """
+    if path is None:
+        return f"The vectors of {words:,} words {others}."
+    return f"{found:,} of {words:,} words have a vector in {path.name}; the others {others}."

@@ -1,4 +1,4 @@
-"""From the images of a data set's files to its splits: what all image sets have in common."""
+"""Image data sets: the images of the files, split into samples."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from torch import Tensor
 from focalcal.data.augment import Augmentation
 from focalcal.data.images import ImageSamples, Normalisation
 from focalcal.data.samples import DataSet
-from focalcal.data.splits import balanced_subset, hold_out, split_hash
+from focalcal.data.splits import choose_balanced_subset, hash_split, hold_out
 
 
 class Images(NamedTuple):
@@ -28,31 +28,31 @@ class Images(NamedTuple):
     ids: Tensor
 
     @classmethod
-    def of_rows(cls, images: Tensor, labels: Tensor, first_id: int = 0) -> "Images":
-        """Images whose ids are their row numbers, counted from ``first_id``."""
+    def from_rows(cls, images: Tensor, labels: Tensor, first_id: int = 0) -> "Images":
+        """Make images whose ids are their row numbers, counted from ``first_id``."""
         return cls(images, labels, torch.arange(first_id, first_id + len(labels)))
 
-    def after(self, earlier: "Images") -> "Images":
-        """The same with ids that go on where those of another file end."""
+    def number_after(self, earlier: "Images") -> "Images":
+        """Return the same images with ids that follow those of another file."""
         return self._replace(ids=self.ids + len(earlier.ids))
 
-    def taken(self, rows: Tensor) -> "Images":
-        """Some of them."""
+    def take(self, rows: Tensor) -> "Images":
+        """Return some of the images."""
         return Images(*(column.index_select(0, rows) for column in self))
 
 
 @dataclass(frozen=True)
 class ImageKind:
-    """What is known of an image set before a file is read.
+    """Facts about an image set that are known before a file is read.
 
     Attributes:
-        name: as recipes say it.
-        num_classes: of the whole set.
+        name: Name in recipes.
+        num_classes: Number of classes of the whole set.
         shape: (C, H, W).
-        normalisation: with the set's own mean and standard deviation.
-        augmentation: what is usual in training.
-        ood: the out-of-distribution sets that have images of this shape.
-        validation_share: of the official training images, held out; the paper's tenth.
+        normalisation: With the set's own mean and standard deviation.
+        augmentation: Usual augmentation in training.
+        ood: Out-of-distribution sets that have images of this shape.
+        validation_share: Share of the official training images that is held out; a tenth, as in the paper.
     """
 
     name: str
@@ -66,14 +66,14 @@ class ImageKind:
 
 @dataclass(frozen=True)
 class ImageContents:
-    """What the files hold.
+    """Contents of the files.
 
     Attributes:
-        train: the images of the official training file, from which validation is held out.
-        test: those of the official test file.
+        train: Images of the official training file, from which validation is held out.
+        test: Those of the official test file.
         class_names: K names.
         files: SHA-256 of each file, by name.
-        notes: what differs from the published set, in sentences.
+        notes: Differences from the published set, in sentences.
     """
 
     train: Images
@@ -88,7 +88,7 @@ OodSet = tuple[ImageSamples, dict[str, Any]]
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """The options that every image set has; see :func:`focalcal.data.registry.load_data`."""
+    """The options that every image set has; see :func:`focalcal.data.data_sets.load_data`."""
 
     train_size: int | None = None
     augment: bool | str = True
@@ -99,7 +99,7 @@ class ImageOptions:
 def load_images(
     kind: ImageKind, read: Callable[[Path | None], ImageContents], seed: int, root: Path | None, options: ImageOptions
 ) -> DataSet:
-    """The splits of an image set."""
+    """Load the splits of an image set."""
     _check_ood(kind, options.ood)
     if options.synthetic is not None:
         return _synthetic(kind, options.synthetic, seed, options)
@@ -108,9 +108,9 @@ def load_images(
     if len(held) == 0:
         raise ValueError(f"{kind.name}: {len(kept)} training images are too few to hold any out for validation.")
     if options.train_size is not None:
-        kept = kept[balanced_subset(contents.train.labels[kept], options.train_size, seed)]
-    train = _samples(kind, contents.train.taken(kept), _augmentation(kind, options.augment))
-    splits = {"val": _samples(kind, contents.train.taken(held)), "test": _samples(kind, contents.test)}
+        kept = kept[choose_balanced_subset(contents.train.labels[kept], options.train_size, seed)]
+    train = _samples(kind, contents.train.take(kept), _augmentation(kind, options.augment))
+    splits = {"val": _samples(kind, contents.train.take(held)), "test": _samples(kind, contents.test)}
     facts = {"split_seed": seed, "files": dict(contents.files), "notes": list(contents.notes)}
     return _data_set(kind, contents.class_names, train, splits, facts, _ood(kind, options.ood, root, contents))
 
@@ -131,13 +131,13 @@ def _check_ood(kind: ImageKind, names: Sequence[str]) -> None:
     for name in [names] if isinstance(names, str) else names:
         if name not in kind.ood:
             known = f"those are {', '.join(kind.ood)}" if kind.ood else "it has none"
-            raise ValueError(f"{name!r} is no out-of-distribution set of {kind.name}: {known}.")
+            raise ValueError(f"{name!r} is not an out-of-distribution set of {kind.name}: {known}.")
     if isinstance(names, str):
         raise TypeError(f"ood is a list of names; write [{names!r}].")
 
 
 def _ood(kind: ImageKind, names: Sequence[str], root: Path | None, contents: ImageContents) -> dict[str, OodSet]:
-    from focalcal.data.ood import read_ood
+    from focalcal.data.ood_images import read_ood
 
     found: dict[str, OodSet] = {}
     for name in dict.fromkeys(names):
@@ -159,7 +159,7 @@ def _data_set(
     evaluation = {**splits, **{name: samples for name, (samples, _) in ood.items()}}
     everything = {"train": train, **evaluation}
     facts["sizes"] = {name: len(samples) for name, samples in everything.items()}
-    facts["split_sha256"] = {name: split_hash(samples.ids) for name, samples in everything.items()}
+    facts["split_sha256"] = {name: hash_split(samples.ids) for name, samples in everything.items()}
     if ood:
         facts["ood"] = {name: about for name, (_, about) in ood.items()}
     channels, _, size = train.images.shape[1:]
@@ -175,7 +175,7 @@ def _synthetic(kind: ImageKind, count: int, seed: int, options: ImageOptions) ->
     def drawn(place: int, augmentation: Augmentation | None = None) -> ImageSamples:
         images = torch.randint(256, (count, *kind.shape), dtype=torch.uint8, generator=generator)
         labels = torch.randint(kind.num_classes, (count,), generator=generator)
-        return _samples(kind, Images.of_rows(images, labels, place * count), augmentation)
+        return _samples(kind, Images.from_rows(images, labels, place * count), augmentation)
 
     train = drawn(0, _augmentation(kind, options.augment))
     splits = {name: drawn(place) for place, name in enumerate(["val", "test", *options.ood], start=1)}

@@ -1,4 +1,4 @@
-"""Images that stay bytes in memory and become numbers a batch at a time."""
+"""Images as samples: bytes in memory that become numbers one batch at a time."""
 
 import functools
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class Normalisation:
     std: tuple[float, ...]
 
     def __call__(self, images: Tensor) -> Tensor:
-        """(B, C, H, W) bytes as float32, contiguous.
+        """Convert (B, C, H, W) bytes to float32, contiguous.
 
         Examples:
             >>> Normalisation((0.5,), (0.25,))(torch.tensor([[[[0, 255]]]], dtype=torch.uint8)).round(decimals=4)
@@ -37,7 +37,7 @@ class Normalisation:
 
 @functools.lru_cache(maxsize=32)
 def _constants(of: Normalisation, size: torch.Size, device: torch.device) -> tuple[Tensor, Tensor]:
-    """1 / (255 std) and −mean / std for each pixel, (C, H, W) each.
+    """Compute 1 / (255 std) and −mean / std for each pixel, (C, H, W) each.
 
     As large as an image, because a factor that is the same for a whole channel would be taken pixel by pixel.
     """
@@ -54,8 +54,8 @@ class ImageSamples:
         images: (N, C, H, W) uint8 on the CPU.
         labels: (N,) int64.
         ids: (N,) int64, unique; row numbers where None.
-        normalisation: from bytes to numbers.
-        augmentation: what a generator changes at random.
+        normalisation: Conversion from bytes to numbers.
+        augmentation: Random changes in training.
 
     Examples:
         >>> images = torch.zeros(4, 1, 8, 8, dtype=torch.uint8)
@@ -77,7 +77,7 @@ class ImageSamples:
             raise TypeError(f"Images are (N, C, H, W) uint8, got {tuple(images.shape)} {images.dtype}.")
         ids = torch.arange(len(images)) if ids is None else ids
         if not len(images) == len(labels) == len(ids):
-            raise ValueError(f"There are {len(images)} images, {len(labels)} labels and {len(ids)} ids: not as many.")
+            raise ValueError(f"There are {len(images)} images but {len(labels)} labels and {len(ids)} ids.")
         self.images, self.labels, self.ids = images.contiguous(), labels, ids
         self.normalisation, self.augmentation = normalisation, augmentation or Augmentation()
 
@@ -85,7 +85,7 @@ class ImageSamples:
         return len(self.images)
 
     def batch(self, positions: Tensor, *, device: torch.device, generator: torch.Generator | None) -> Batch:
-        """The images at these positions as float32 (B, C, H, W), augmented if there is a generator."""
+        """Return the images at these positions as float32 (B, C, H, W), augmented if there is a generator."""
         # Bytes travel to the device: a quarter of what floats would take.
         if generator is None:
             images = self.images.index_select(0, positions).to(device, non_blocking=True)
@@ -94,11 +94,11 @@ class ImageSamples:
         return Batch(self.normalisation(images), self.labels.index_select(0, positions).to(device, non_blocking=True))
 
 
-def pixel_statistics(images: Tensor) -> tuple[Sequence[float], Sequence[float]]:
-    """Means and standard deviations by channel of pixels in [0, 1], for data of one's own.
+def compute_pixel_statistics(images: Tensor) -> tuple[Sequence[float], Sequence[float]]:
+    """Compute means and standard deviations per channel of pixels in [0, 1], for one's own data.
 
     Examples:
-        >>> pixel_statistics(torch.tensor([[[[0, 255]]]], dtype=torch.uint8))
+        >>> compute_pixel_statistics(torch.tensor([[[[0, 255]]]], dtype=torch.uint8))
         ([0.5], [0.5])
     """
     values = torch.arange(256, dtype=torch.float64) / 255

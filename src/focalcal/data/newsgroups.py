@@ -14,14 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from focalcal.data.catalogue import NEWSGROUPS
-from focalcal.data.documents import Documents, TextOptions, text_data_set
-from focalcal.data.files import file_hash
-from focalcal.data.folders import cache_folder, is_offline
+from focalcal.data.data_files import cache_folder, hash_file, is_offline
+from focalcal.data.data_sets import NEWSGROUPS
+from focalcal.data.glove import obtain_vectors
 from focalcal.data.samples import DataSet
-from focalcal.data.synthetic_texts import synthetic_texts
+from focalcal.data.text_sets import Documents, TextOptions, build_text_data_set, make_synthetic_texts
 from focalcal.data.text_tokens import number_texts
-from focalcal.data.vector_files import obtained_vectors
 
 _ALL, _VALIDATION, _TEST = 19_997, 900, 3_999
 _NUMBER = re.compile("[0-9]{1,18}")  # of a message
@@ -65,45 +63,45 @@ def load_newsgroups(
     missing_vectors: str = "random",
     synthetic: int | None = None,
 ) -> DataSet:
-    """The original collection without its headers: 15,098 / 900 / 3,999 messages, split at random.
+    """Load the original collection without its headers: 15,098 / 900 / 3,999 messages, split at random.
 
     Args:
-        seed: of the split, and of the vectors of words that GloVe lacks.
-        root: the folder with ``newsgroups/`` and ``glove/``.
-        tokens: the last so many tokens of a message count; shorter ones are padded at the front.
-        words: so many words are known, the most frequent ones; the others are left out.
-        glove: a file or folder of word vectors in place of the root's.
-        dimension: of the word vectors.
-        trim: whether a batch leaves out padding that makes no difference.
-        by_date: the split by date that scikit-learn fetches (11,314 / 7,532), of whose training part 900 validate.
+        seed: Seed for the split, and for the vectors of words that GloVe lacks.
+        root: Folder with ``newsgroups/`` and ``glove/``.
+        tokens: Number of tokens, the last of a message; shorter ones are padded at the front.
+        words: Number of known words, the most frequent ones; the others are left out.
+        glove: File or folder of word vectors, instead of the root's.
+        dimension: Dimension of the word vectors.
+        trim: Whether a batch leaves out padding that makes no difference.
+        by_date: The split by date that scikit-learn fetches (11,314 / 7,532), of whose training part 900 validate.
         split: ``random``, by the seed; ``authors``, the very split of the code that the paper's authors published. The
             ids of messages are then their places in the order of group and file *name* (10000 before 9999), which that
             split is made of, and not in that of group and number.
-        vocabulary: where words are counted: in the ``training`` split, or in ``all`` messages.
-        missing_vectors: what stands for a word that GloVe lacks: ``random`` numbers, or ``zeros``.
-        synthetic: this many random messages in each split, and small random vectors, in place of files.
+        vocabulary: Texts in which words are counted: the ``training`` split, or ``all`` messages.
+        missing_vectors: Vectors of words that GloVe lacks: ``random`` numbers, or ``zeros``.
+        synthetic: Number of random messages in each split, with small random vectors, instead of files.
 
     Raises:
-        ValueError: one sentence that says which file is missing or damaged.
+        ValueError: One sentence that says which file is missing or damaged.
     """
     options = TextOptions(tokens, words, dimension, trim, vocabulary, missing_vectors)
     _check_split(split, by_date)
     if synthetic is not None:
-        return synthetic_texts("newsgroups", _GROUPS, synthetic, tokens=tokens, trim=trim, seed=seed)
-    vectors = obtained_vectors(glove, root, dimension)
+        return make_synthetic_texts("newsgroups", _GROUPS, synthetic, tokens=tokens, trim=trim, seed=seed)
+    vectors = obtain_vectors(glove, root, dimension)
     if by_date:
         documents, names, splits = _by_date(seed)
         facts: dict[str, Any] = {"split_seed": seed, "files": {}, "notes": ["The split is by date."]}
     else:
-        archive = NEWSGROUPS.obtained(root)
+        archive = NEWSGROUPS.obtain(root)
         by_authors = split == "authors"
         documents, names = read_newsgroups(archive, by_name=by_authors)
         count = len(documents.labels)
-        splits = authors_splits(count) if by_authors else _random_splits(count, seed)
+        splits = make_authors_splits(count) if by_authors else _random_splits(count, seed)
         notes = [] if len(names) == len(_GROUPS) else [f"The archive holds {len(names)} of the 20 groups."]
-        files = {NEWSGROUPS.path: file_hash(archive)}
+        files = {NEWSGROUPS.path: hash_file(archive)}
         facts = {"split_seed": None if by_authors else seed, "files": files, "notes": notes}
-    return text_data_set("newsgroups", names, documents, splits, options, vectors=vectors, seed=seed, facts=facts)
+    return build_text_data_set("newsgroups", names, documents, splits, options, vectors=vectors, seed=seed, facts=facts)
 
 
 def _check_split(split: str, by_date: bool) -> None:
@@ -114,30 +112,30 @@ def _check_split(split: str, by_date: bool) -> None:
 
 
 def read_newsgroups(archive: Path, *, by_name: bool = False) -> tuple[Documents, tuple[str, ...]]:
-    """All messages in the order of group and number, and the names of the groups.
+    """Read all messages in the order of group and number, and the names of the groups.
 
     Args:
-        archive: the tar.gz file.
-        by_name: whether a group's messages come in the order of their names as texts, 10000 before 9999.
+        archive: The tar.gz file.
+        by_name: Whether a group's messages come in the order of their names as texts, 10000 before 9999.
 
     Raises:
-        ValueError: the file is no tar.gz, or holds no messages.
+        ValueError: The file is not a tar.gz, or holds no messages.
     """
     try:
         messages = sorted(_messages(archive), key=lambda message: (message[0], str(message[1])) if by_name else message)
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"{archive} is not a whole tar.gz file ({error}); fetch it anew.") from None
+        raise ValueError(f"{archive} is not a whole tar.gz file ({error}); fetch it again.") from None
     names = tuple(sorted({group for group, _, _ in messages}))
     if len(names) < 2:
-        raise ValueError(f"{archive} holds no messages in folders of at least two of the 20 groups; fetch it anew.")
+        raise ValueError(f"{archive} holds no messages in folders of at least two of the 20 groups; fetch it again.")
     numbers = {name: number for number, name in enumerate(names)}
     labels = torch.tensor([numbers[group] for group, _, _ in messages])
-    texts, words = number_texts(without_header(text) for _, _, text in messages)
+    texts, words = number_texts(drop_header(text) for _, _, text in messages)
     return Documents(texts, words, labels), names
 
 
 def _messages(archive: Path) -> Iterator[tuple[str, int, str]]:
-    """Group, number and text of each message; what is no file group/number of the 20 groups is left out.
+    """Read group, number and text of each message; files that are not group/number of the 20 groups are left out.
 
     Nothing is extracted.
     """
@@ -153,11 +151,11 @@ def _messages(archive: Path) -> Iterator[tuple[str, int, str]]:
             pass
 
 
-def without_header(message: str) -> str:
-    r"""What follows the first blank line, or all of it where there is none.
+def drop_header(message: str) -> str:
+    r"""Return what follows the first blank line, or the whole message if it has none.
 
     Examples:
-        >>> without_header("From: me\nSubject: hello\n\nDear all,\n\nbye")
+        >>> drop_header("From: me\nSubject: hello\n\nDear all,\n\nbye")
         'Dear all,\n\nbye'
     """
     blank = _BLANK_LINE.search(message)
@@ -167,18 +165,18 @@ def without_header(message: str) -> str:
 def _random_splits(count: int, seed: int) -> dict[str, Tensor]:
     held = _VALIDATION + _TEST
     if count <= held:
-        raise ValueError(f"The archive holds {count} messages, too few to hold out {held}; fetch the file anew.")
+        raise ValueError(f"The archive holds {count} messages, too few to hold out {held}; fetch the file again.")
     shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
     sizes = {"train": count - held, "val": _VALIDATION, "test": _TEST}
     parts = shuffled.split(list(sizes.values()))  # type: ignore[no-untyped-call]
     return {name: part.sort().values for name, part in zip(sizes, parts, strict=True)}
 
 
-def authors_splits(count: int) -> dict[str, Tensor]:
-    """Positions of the authors' split, in the order of group and file name: NumPy's legacy shuffle with seed 1.
+def make_authors_splits(count: int) -> dict[str, Tensor]:
+    """Compute the positions of the authors' split, in the order of group and file name: NumPy's legacy shuffle, seed 1.
 
     Raises:
-        ValueError: there are not 19,997 messages, so it would be another split.
+        ValueError: There are not 19,997 messages, so it would be another split.
     """
     if count != _ALL:
         raise ValueError(f"The authors split {_ALL:,} messages, and there are {count:,}; fetch the file again.")

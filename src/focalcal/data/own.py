@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from focalcal.data.own_columns import read_columns
 from focalcal.data.samples import Batch, DataSet, Samples
-from focalcal.data.splits import split_hash
+from focalcal.data.splits import hash_split
 
 Transform = Callable[[Tensor, torch.Generator], Tensor]
 # A split's name becomes that of a file; a run keeps the last epoch's predictions in a folder of that name.
@@ -21,11 +21,11 @@ class TensorSamples:
     """N inputs in memory with their labels; a :class:`~focalcal.data.samples.Samples`.
 
     Args:
-        inputs: (N, …), handed to the network as they are.
+        inputs: (N, …), passed to the network unchanged.
         labels: (N,) int64.
-        transform: what is done to a batch of training inputs, on the device: called with (B, …) and a generator on
+        transform: Change of a batch of training inputs, on the device: called with (B, …) and a generator on
             the CPU from which all that is random is to be drawn. Never called in evaluation.
-        first_id: the id of the first sample; the others count on from it.
+        first_id: Id of the first sample; the others follow.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class TensorSamples:
         return len(self.labels)
 
     def batch(self, positions: Tensor, *, device: torch.device, generator: torch.Generator | None) -> Batch:
-        """The samples at these positions, transformed if there is a transform and a generator."""
+        """Return the samples at these positions, transformed if there is a transform and a generator."""
         inputs = self.inputs.index_select(0, positions).to(device, non_blocking=True)
         if self.transform is not None and generator is not None:
             inputs = self.transform(inputs, generator)
@@ -47,21 +47,21 @@ class TensorSamples:
 
 
 def as_samples(data: Any, *, transform: Transform | None = None, name: str = "The data", first_id: int = 0) -> Samples:
-    """Samples of whatever holds inputs and labels.
+    """Make samples from anything that holds inputs and labels.
 
     Everything is read into memory once, in its order; ids are row numbers, counted from ``first_id``. Floating-point
     inputs become float32, which networks are; whole numbers (tokens, pixels) stay what they are.
 
     Args:
-        data: a pair (inputs, labels) of tensors or arrays; a data set with ``len`` and ``[]`` that gives (input,
-            label); or an iterable of such samples, or of batches of them, as a DataLoader is. Samples as they are.
-        transform: what is done to a training batch on the device; see :class:`TensorSamples`.
-        name: what the data is called in messages.
-        first_id: the id of the first sample.
+        data: A pair (inputs, labels) of tensors or arrays; a data set with ``len`` and ``[]`` that gives (input,
+            label); or an iterable of such samples, or of batches of them, as a DataLoader is. Samples stay.
+        transform: Change of a training batch on the device; see :class:`TensorSamples`.
+        name: Name of the data in messages.
+        first_id: Id of the first sample.
 
     Raises:
-        ValueError: it is empty, inputs and labels do not go together, or an input is not finite.
-        TypeError: it is none of these, or labels are no whole numbers.
+        ValueError: It is empty, inputs and labels do not go together, or an input is not finite.
+        TypeError: It is none of these, or labels are not whole numbers.
 
     Examples:
         >>> samples = as_samples((torch.zeros(3, 5), [0, 1, 1]))
@@ -88,21 +88,21 @@ def own_data(
     name: str = "own",
     **other_splits: Any,
 ) -> DataSet:
-    """A data set of one's own splits.
+    """Make a data set from one's own splits.
 
     Args:
-        train: what is learnt from; anything that :func:`as_samples` takes.
-        val: what the epoch is chosen on and calibrators are fitted on.
-        test: what is reported, if there is one.
-        class_names: K names; where None, classes have none, and a packaged network has as many outputs as the largest
+        train: Training samples; anything that :func:`as_samples` takes.
+        val: Validation samples, for choosing the epoch and fitting calibrators.
+        test: Test samples, for the reported figures, if there are any.
+        class_names: K names; if None, classes have none, and a packaged network has as many outputs as the largest
             label of all splits asks for.
-        transform: applied to training batches; see :class:`TensorSamples`.
-        name: of the data set, as runs record it.
-        other_splits: more splits to predict, by name: of letters, digits, _ and -, as files are called after them.
+        transform: Applied to training batches; see :class:`TensorSamples`.
+        name: Name of the data set in the records of runs.
+        other_splits: More splits to predict, by name: of letters, digits, _ and -, as files are called after them.
 
     Raises:
-        ValueError: a split cannot be used, its inputs have another shape than those of train, or its name is none.
-        TypeError: a split, a label, a class name or the transform is not what is asked for.
+        ValueError: A split cannot be used, its inputs have another shape than those of train, or its name is none.
+        TypeError: A split, a label, a class name or the transform is not what is asked for.
 
     Examples:
         >>> inputs, labels = torch.randn(20, 4), torch.arange(20) % 3
@@ -122,7 +122,7 @@ def own_data(
     _check_alike(everything)
     facts = {
         "sizes": {split: len(samples) for split, samples in everything.items()},
-        "split_sha256": {split: split_hash(samples.ids) for split, samples in everything.items()},
+        "split_sha256": {split: hash_split(samples.ids) for split, samples in everything.items()},
         "notes": ["Data of the user's own: ids count the samples of all splits, one after another."],
     }
     classes = _num_classes(everything, class_names)
@@ -140,14 +140,14 @@ def _check_arguments(name: Any, class_names: Any, transform: Any, splits: Iterab
     if class_names is None:
         return
     if not isinstance(class_names, Sequence) or isinstance(class_names, str):
-        raise TypeError(f"class_names must be a list with one name a class, got {type(class_names).__name__}.")
+        raise TypeError(f"class_names must be a list with one name per class, got {type(class_names).__name__}.")
     for class_name in class_names:
         if not isinstance(class_name, str) or not class_name:
             raise TypeError(f"class_names must be texts that are not empty, got {class_name!r}.")
 
 
 def _check_alike(splits: Mapping[str, Samples]) -> None:
-    """One network takes the inputs of all splits; samples of other kinds know themselves what they give."""
+    """Refuse inputs that one network could not take; samples of other kinds know themselves what they give."""
     inputs = {split: samples.inputs for split, samples in splits.items() if isinstance(samples, TensorSamples)}
     first = next(iter(inputs), "")
     for split, values in inputs.items():
@@ -167,3 +167,99 @@ def _num_classes(splits: Mapping[str, Samples], names: Sequence[str] | None) -> 
 
 def _is_samples(data: Any) -> bool:
     return all(hasattr(data, attribute) for attribute in ("labels", "ids", "batch", "__len__"))
+
+
+def read_columns(data: Any, name: str) -> tuple[Tensor, Tensor]:
+    """Read the inputs (N, …) and labels (N,) int64 of a pair, a data set or a loader.
+
+    Args:
+        data: Anything that :func:`~focalcal.data.own.as_samples` takes, except samples.
+        name: Name of the data in messages.
+    """
+    inputs, labels = _pair(data, name) if _is_pair(data) else _read(data, name)
+    if inputs.ndim == 0:
+        raise ValueError(f"{name}: inputs must have one row per sample, got a single number.")
+    if len(labels) == 0:
+        raise ValueError(f"{name}: there are no samples.")
+    if len(inputs) != len(labels):
+        raise ValueError(f"{name}: there are {len(inputs):,} inputs but {len(labels):,} labels.")
+    if int(labels.min()) < 0:
+        raise ValueError(f"{name}: label {int(labels.min())} is negative; labels count from 0.")
+    # Networks are float32, and NumPy makes float64 of everything.
+    inputs = inputs.float() if inputs.is_floating_point() else inputs
+    _check_finite(inputs, name)
+    return inputs, labels
+
+
+def _check_finite(inputs: Tensor, name: str) -> None:
+    if inputs.is_floating_point() and not bool(inputs.isfinite().all()):
+        row = int((~inputs.isfinite()).reshape(len(inputs), -1).any(dim=1).nonzero()[0])
+        raise ValueError(f"{name}: the input in row {row} (counted from 0) holds NaN or infinity; mend or remove it.")
+
+
+def _is_pair(data: Any) -> bool:
+    """Return whether it is a tuple or list of two whole columns, not a list of two samples."""
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        return False
+    inputs, labels = data
+    if isinstance(labels, Tensor | np.ndarray):
+        return isinstance(inputs, Tensor | np.ndarray | list) and labels.ndim > 0 and not _is_sample(inputs)
+    return isinstance(inputs, Tensor | np.ndarray) and isinstance(labels, list | tuple)
+
+
+def _is_sample(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[0], Tensor | np.ndarray)
+
+
+def _pair(data: Any, name: str) -> tuple[Tensor, Tensor]:
+    return _tensor(data[0], name), _labels(data[1], name)
+
+
+def _read(data: Any, name: str) -> tuple[Tensor, Tensor]:
+    """Read samples one by one, or batch by batch: a batch is what has a column of labels."""
+    inputs, labels = [], []
+    for item in _items(data, name):
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise TypeError(f"{name}: each item must be (input, label) or a batch of both; got {type(item).__name__}.")
+        label = _labels(item[1], name)
+        inputs.append(_tensor(item[0], name) if label.ndim else _tensor(item[0], name).unsqueeze(0))
+        labels.append(label.reshape(-1))
+    if not labels:
+        raise ValueError(f"{name}: there are no samples.")
+    try:
+        return torch.cat(inputs), torch.cat(labels)
+    except RuntimeError as error:
+        shapes = sorted({tuple(part.shape[1:]) for part in inputs})[:3]
+        raise ValueError(f"{name}: inputs must all have the same shape; there are {shapes}.") from error
+
+
+def _items(data: Any, name: str) -> Iterable[Any]:
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not hasattr(data, "__iter__"):
+        return (data[number] for number in range(len(data)))
+    if isinstance(data, str | bytes | Tensor | np.ndarray | Mapping) or not hasattr(data, "__iter__"):
+        raise TypeError(f"{name}: (inputs, labels), a data set or a loader is needed, got {type(data).__name__}.")
+    return data  # type: ignore[no-any-return]
+
+
+def _tensor(values: Any, name: str) -> Tensor:
+    try:
+        return torch.as_tensor(np.asarray(values) if isinstance(values, list | tuple) else values).cpu().detach()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name}: inputs must be tensors or arrays, got {type(values).__name__}.") from error
+
+
+def _labels(values: Any, name: str) -> Tensor:
+    try:
+        labels = torch.as_tensor(values).cpu()
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise TypeError(f"{name}: labels must be whole numbers from 0 on, {_got(values)}.") from error
+    if labels.ndim > 1:
+        raise ValueError(f"{name}: labels must be one number per sample, got shape {tuple(labels.shape)}.")
+    if labels.numel() and (labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool):
+        raise TypeError(f"{name}: labels must be whole numbers, got {labels.dtype}; convert them by .long() first.")
+    return labels.long()
+
+
+def _got(values: Any) -> str:
+    first = np.asarray(values, dtype=object).reshape(-1)[:1]
+    return f"got {first[0]!r:.40}" if len(first) else f"got {type(values).__name__}"

@@ -1,4 +1,4 @@
-"""What is trained on and evaluated: samples that are asked for by their positions, a batch at a time."""
+"""Samples for training and evaluation, in batches that are asked for by positions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ from torch import Tensor
 
 
 class Batch(NamedTuple):
-    """Some samples as a network takes them.
+    """Some samples, as a network takes them.
 
     Attributes:
-        inputs: what the network is called with: a tensor, or an object of the data's own, on the device.
+        inputs: Argument of the network: a tensor, or an object of the data's own, on the device.
         targets: (M,) int64, one for each row of the network's output. M is the number of samples, or larger where
             one sample has several outputs (the nodes of a tree); −100 where an output is not supervised.
     """
@@ -35,12 +35,12 @@ class Samples(Protocol):
     def __len__(self) -> int: ...
 
     def batch(self, positions: Tensor, *, device: torch.device, generator: torch.Generator | None) -> Batch:
-        """The samples at these positions, in their order.
+        """Return the samples at these positions, in their order.
 
         Args:
             positions: (B,) int64 on the CPU, each in [0, N).
-            device: where the inputs and targets are to be.
-            generator: the source of every random choice (crop, flip), on the CPU; None where nothing is random, as in
+            device: Device for the inputs and targets.
+            generator: Source of every random choice (crop, flip), on the CPU; None where nothing is random, as in
                 evaluation. The same state gives the same batch.
         """
         ...
@@ -51,14 +51,14 @@ class DataSet:
     """Everything of a data set that a run uses.
 
     Attributes:
-        name: as recipes say it.
+        name: Name in recipes.
         class_names: K names; empty where classes have none.
-        train: what is learnt from; augmented where ``batch`` gets a generator.
-        evaluation: the splits that predictions are made for, by name: ``val``, ``test`` and others (``svhn``). The
+        train: Training samples; augmented where ``batch`` gets a generator.
+        evaluation: Splits that predictions are made for, by name: ``val``, ``test`` and others (``svhn``). The
             labels of out-of-distribution sets are those of their own classes, clipped into [0, K): they say nothing.
-        model_options: what a network must know of the data: ``num_classes`` and, for images, ``in_channels`` and
+        model_options: Options of the network by the data: ``num_classes`` and, for images, ``in_channels`` and
             ``image_size``; for texts, ``embeddings``.
-        facts: what a run records of it: sizes, hashes of the splits, what was generated or missing; JSON values only.
+        facts: Facts for the records of a run: sizes, hashes of the splits, notes; JSON values only.
     """
 
     name: str

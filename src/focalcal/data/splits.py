@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def rank_in_class(labels: Tensor, seed: int) -> Tensor:
-    """The place of each sample in a random order of its class: (N,) int64, 0 for the first one of each class.
+    """Rank each sample in a random order of its class: (N,) int64, 0 for the first one of each class.
 
     Examples:
         >>> rank_in_class(torch.tensor([0, 1, 1, 0, 1]), seed=0).sort().values
@@ -23,7 +23,7 @@ def rank_in_class(labels: Tensor, seed: int) -> Tensor:
 
 
 def hold_out(labels: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Positions that are kept and positions that are held out, both rising and with nothing in common.
+    """Choose positions that are kept and positions that are held out, both rising and with nothing in common.
 
     From each class the same share, rounded, is held out, at random but fixed by the seed.
 
@@ -37,14 +37,14 @@ def hold_out(labels: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
     return torch.nonzero(~held).view(-1), torch.nonzero(held).view(-1)
 
 
-def balanced_subset(labels: Tensor, size: int, seed: int) -> Tensor:
-    """Rising positions of ``size`` samples, as many of each class as of any other (give or take one).
+def choose_balanced_subset(labels: Tensor, size: int, seed: int) -> Tensor:
+    """Choose rising positions of ``size`` samples, as many of each class as of any other (give or take one).
 
     A smaller subset of the same seed lies within a larger one.
 
     Examples:
         >>> labels = torch.arange(10).repeat(50)
-        >>> labels[balanced_subset(labels, 20, seed=0)].bincount()
+        >>> labels[choose_balanced_subset(labels, 20, seed=0)].bincount()
         tensor([2, 2, 2, 2, 2, 2, 2, 2, 2, 2])
     """
     if not 0 < size <= len(labels):
@@ -53,11 +53,11 @@ def balanced_subset(labels: Tensor, size: int, seed: int) -> Tensor:
     return order[:size].sort().values
 
 
-def split_hash(ids: Tensor) -> str:
-    """The SHA-256 of the ids in their order, as little-endian 64-bit integers.
+def hash_split(ids: Tensor) -> str:
+    """Compute the SHA-256 of the ids in their order, as little-endian 64-bit integers.
 
     Examples:
-        >>> split_hash(torch.arange(3))[:16]
+        >>> hash_split(torch.arange(3))[:16]
         'ab25350e3e65efeb'
     """
     return hashlib.sha256(ids.numpy().astype("<i8").tobytes()).hexdigest()

@@ -1,4 +1,4 @@
-"""The Stanford Sentiment Treebank: sentences as binary trees, every phrase labelled; learnt by node, judged by root."""
+"""The Stanford Sentiment Treebank: binary trees with labelled phrases; trained on nodes, evaluated on roots."""
 
 import zipfile
 from collections.abc import Mapping
@@ -10,15 +10,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from focalcal.data.catalogue import SST
-from focalcal.data.files import BROKEN_ARCHIVE, file_hash
-from focalcal.data.folders import cache_folder
-from focalcal.data.glove import WordVectors, read_vectors, spelling
+from focalcal.data.data_files import BROKEN_ARCHIVE, cache_folder, hash_file
+from focalcal.data.data_sets import SST
+from focalcal.data.glove import (
+    WordVectors,
+    describe_coverage,
+    describe_vectors,
+    hash_words,
+    obtain_vectors,
+    read_vectors,
+    spell,
+)
 from focalcal.data.samples import Batch, DataSet
-from focalcal.data.splits import split_hash
-from focalcal.data.tree_reading import random_trees, read_trees
-from focalcal.data.trees import Trees, to_device, with_words
-from focalcal.data.vector_files import about_vectors, coverage, obtained_vectors, words_hash
+from focalcal.data.splits import hash_split
+from focalcal.data.trees import Trees, random_trees, read_trees, replace_words, to_device
 
 _FILES = {"train": "trees/train.txt", "val": "trees/dev.txt", "test": "trees/test.txt"}
 # The classes of the labels 0 (very negative) to 4 (very positive); −100 is not supervised.
@@ -32,11 +37,11 @@ class TreeSamples:
     """N sentences as trees.
 
     Attributes:
-        trees: the sentences, whose words are rows of the embedding.
-        targets: one class a node of all trees, −100 where it is not supervised.
+        trees: Sentences, whose words are rows of the embedding.
+        targets: One class per node of all trees, −100 where it is not supervised.
         labels: (N,) int64, the classes of the roots.
         ids: (N,) int64, the tree's place in the official files, train, dev and test one after the other.
-        by_node: whether every supervised node of a tree has a target (to learn from), or its root alone.
+        by_node: Whether every supervised node of a tree has a target (to learn from), or its root alone.
         lengths: (N,) int64, the number of words of each sentence.
     """
 
@@ -61,13 +66,13 @@ class TreeSamples:
         return torch.from_numpy((np.diff(self.trees.starts) + 1) // 2)
 
     def batch(self, positions: Tensor, *, device: torch.device, generator: torch.Generator | None) -> Batch:
-        """Trees in one schedule by height, and the targets of their supervised nodes, or of their roots."""
+        """Return trees in one schedule by height, and the targets of their supervised nodes, or of their roots."""
         del generator  # nothing here is random
         inputs, places = self.trees.batch(positions.numpy(), self._wanted)
         return Batch(to_device(inputs, device), torch.from_numpy(self.targets[places]).to(device))
 
     def for_evaluation(self) -> "TreeSamples":
-        """The same sentences, asked for their roots only."""
+        """Return the same sentences with targets for their roots only."""
         return TreeSamples(self.trees, self.targets, self.labels, self.ids, by_node=False)
 
 
@@ -80,23 +85,23 @@ def load_sst(
     dimension: int = 100,
     synthetic: int | None = None,
 ) -> DataSet:
-    """The binary task: 6,920 / 872 / 1,821 sentences whose root is not neutral.
+    """Load the binary task: 6,920 / 872 / 1,821 sentences whose root is not neutral.
 
     Args:
-        seed: of the vectors of words that GloVe lacks (the split is the official one).
-        root: the folder with ``sst/`` and ``glove/``.
+        seed: Seed for the vectors of words that GloVe lacks (the split is the official one).
+        root: Folder with ``sst/`` and ``glove/``.
         classes: 2: neutral nodes are not supervised. 3: they are, as the class in the middle; no sentence to be judged
-            is neutral, so its share of the probability is to be masked (``facts["masked_classes"]``).
-        glove: a file or folder of word vectors in place of the root's.
-        dimension: of the word vectors.
-        synthetic: this many random trees in each split, and small random vectors, in place of files.
+            is neutral, so that class is masked (``facts["masked_classes"]``).
+        glove: File or folder of word vectors, instead of the root's.
+        dimension: Dimension of the word vectors.
+        synthetic: Number of random trees in each split, with small random vectors, instead of files.
 
     Raises:
-        ValueError: one sentence that says which file is missing, or which line of it is wrong.
+        ValueError: One sentence that says which file is missing, or which line of it is wrong.
     """
     if classes not in _CLASSES:
         raise ValueError(
-            f"The Sentiment Treebank is learnt with 2 or 3 classes, not {classes!r}; set classes to 2 or 3."
+            f"The Sentiment Treebank is trained with 2 or 3 classes, not {classes!r}; set classes to 2 or 3."
         )
     if synthetic is not None:
         splits, embeddings, facts = _synthetic_splits(synthetic, seed)
@@ -106,70 +111,71 @@ def load_sst(
     facts["masked_classes"] = [1] if classes == 3 else []
     facts["supervised_nodes"] = int((samples["train"].targets >= 0).sum())
     facts["sizes"] = {name: len(some) for name, some in samples.items()}
-    facts["split_sha256"] = {name: split_hash(some.ids) for name, some in samples.items()}
+    facts["split_sha256"] = {name: hash_split(some.ids) for name, some in samples.items()}
     train = samples.pop("train")
     options = {"num_classes": classes, "embeddings": embeddings}
     return DataSet("sst", _CLASS_NAMES[classes], train, samples, options, facts)
 
 
 def read_sst(archive: Path) -> dict[str, tuple[Trees, list[str]]]:
-    """The trees and words of train, val and test, from the zip file, which is not extracted.
+    """Read the trees and words of train, val and test from the zip file, which is not extracted.
 
     Raises:
-        ValueError: the zip lacks a file, or holds a line that is no tree.
+        ValueError: The zip lacks a file, or holds a line that is not a tree.
     """
     try:
         with zipfile.ZipFile(archive) as opened:
             return {split: _read_member(opened, member, archive) for split, member in _FILES.items()}
     except BROKEN_ARCHIVE as error:
-        raise ValueError(f"{archive} is not a whole zip file ({error}); fetch it anew.") from None
+        raise ValueError(f"{archive} is not a whole zip file ({error}); fetch it again.") from None
 
 
 def _read_member(opened: zipfile.ZipFile, member: str, archive: Path) -> tuple[Trees, list[str]]:
     if member not in opened.namelist():
-        raise ValueError(f"{archive.name} has no {member}; fetch the file with the PTB trees anew.")
+        raise ValueError(f"{archive.name} has no {member}; fetch the file with the PTB trees again.")
     source = f"{archive.name}/{member}"
     content = opened.read(member)
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise ValueError(f"{source}, line {line} is not UTF-8 ({error.reason}); fetch the file anew.") from None
+        raise ValueError(f"{source}, line {line} is not UTF-8 ({error.reason}); fetch the file again.") from None
     return read_trees(text.split("\n"), source)
 
 
 def _real_splits(
     root: Path | None, glove: Path | str | None, dimension: int, seed: int
 ) -> tuple[dict[str, Trees], Tensor, dict[str, Any]]:
-    archive, vectors = SST.obtained(root), obtained_vectors(glove, root, dimension)
+    archive, vectors = SST.obtain(root), obtain_vectors(glove, root, dimension)
     read = read_sst(archive)
-    spelled = {split: [spelling(word) for word in words] for split, (_, words) in read.items()}
+    spelled = {split: [spell(word) for word in words] for split, (_, words) in read.items()}
     learnt = dict.fromkeys(spelled["train"])
     everything = list(dict.fromkeys([*learnt, *spelled["val"], *spelled["test"]]))
     known = read_vectors(vectors, everything, dimension=dimension, cache=cache_folder())
     rows, embeddings = _vocabulary(everything, len(learnt), known, seed)
     splits = {
-        split: with_words(trees, [rows.get(word, 0) for word in spelled[split]]) for split, (trees, _) in read.items()
+        split: replace_words(trees, [rows.get(word, 0) for word in spelled[split]])
+        for split, (trees, _) in read.items()
     }
     leaves = splits["train"].words[splits["train"].words >= 0]
     found = np.concatenate([[False], known.found.numpy()[: len(learnt)]])
     about: dict[str, Any] = {
         "split_seed": None,  # the split is the official one
-        "files": {SST.path: file_hash(archive)},
+        "files": {SST.path: hash_file(archive)},
         "notes": [],
-        "glove": about_vectors(vectors),
+        "glove": describe_vectors(vectors),
         "vocabulary": len(embeddings),
-        "vocabulary_sha256": words_hash(rows),
+        "vocabulary_sha256": hash_words(rows),
         "training_words": len(learnt),
         "training_words_in_glove": int(found.sum()),
-        "coverage": coverage(int(found.sum()), len(learnt), vectors),
+        "coverage": describe_coverage(int(found.sum()), len(learnt), vectors),
         "training_tokens_in_glove": round(float(found[leaves].mean()), 4),
     }
     return splits, embeddings, about
 
 
 def _vocabulary(words: list[str], learnt: int, known: WordVectors, seed: int) -> tuple[dict[str, int], Tensor]:
-    """Row 0 for unknown words, then the words of the training split, then those of the others that GloVe knows."""
+    """Number the words: 0 for unknown ones, then those of the training split, then the others that GloVe knows."""
     kept = known.found.clone()
     kept[:learnt] = True
     vectors = WordVectors(known.vectors[kept], known.found[kept])
@@ -178,7 +184,7 @@ def _vocabulary(words: list[str], learnt: int, known: WordVectors, seed: int) ->
         torch.cat([torch.tensor([False]), vectors.found]),
     )
     chosen = (word for word, keep in zip(words, kept.tolist(), strict=True) if keep)
-    return {word: row for row, word in enumerate(chosen, start=1)}, blank.filled(seed)
+    return {word: row for row, word in enumerate(chosen, start=1)}, blank.fill_missing(seed)
 
 
 def _samples(splits: Mapping[str, Trees], classes: int) -> dict[str, TreeSamples]:

@@ -1,7 +1,6 @@
-"""Tensors that take long to make, kept in files: what another process may write, damage or take away at any time."""
+"""Cache of tensors that take long to make, in files that another process may write, damage or remove at any time."""
 
 import os
-import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -10,16 +9,20 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from focalcal.base.files import atomic_writer
 
-def remembered(place: Path, make: Callable[[], dict[str, Tensor]], *, at_most: int | None = None) -> dict[str, Tensor]:
-    """What ``make`` gives, from the file if it was made before.
 
-    A file that cannot be read or written is done without.
+def load_or_make(
+    place: Path, make: Callable[[], dict[str, Tensor]], *, at_most: int | None = None
+) -> dict[str, Tensor]:
+    """Load what ``make`` gives from the file, if it was made before.
+
+    A file that cannot be read or written is ignored.
 
     Args:
-        place: the file; what its name begins with, up to the first hyphen, says what kind it is of.
-        make: makes the tensors.
-        at_most: how many files of the kind to keep, the ones that were used last; None for all.
+        place: The file; the beginning of its name, up to the first hyphen, is its kind.
+        make: Function that makes the tensors.
+        at_most: Number of files of the kind to keep, the ones that were used last; None for all.
     """
     with suppress(SafetensorError, OSError):
         found = load_file(place)
@@ -27,7 +30,7 @@ def remembered(place: Path, make: Callable[[], dict[str, Tensor]], *, at_most: i
             os.utime(place)
         return found
     made = make()
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         _store(place, made)
         if at_most is not None:
             _forget_oldest(place, at_most)
@@ -36,13 +39,8 @@ def remembered(place: Path, make: Callable[[], dict[str, Tensor]], *, at_most: i
 
 def _store(place: Path, tensors: Mapping[str, Tensor]) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
-    # A name of its own: several processes may do this at once, and each leaves a whole file.
-    temporary = place.with_name(f".{place.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        temporary.write_bytes(save(dict(tensors)))
-        os.replace(temporary, place)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with atomic_writer(place) as file:  # several processes may do this at once, and each leaves a whole file
+        file.write(save(dict(tensors)))
 
 
 def _forget_oldest(place: Path, at_most: int) -> None:

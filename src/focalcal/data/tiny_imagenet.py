@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from focalcal.data.augment import Augmentation
-from focalcal.data.catalogue import TINY_IMAGENET
-from focalcal.data.decode import decode_images
-from focalcal.data.decoded_cache import remembered_images
-from focalcal.data.files import BROKEN_ARCHIVE, file_hash
+from focalcal.data.data_files import BROKEN_ARCHIVE, hash_file
+from focalcal.data.data_sets import TINY_IMAGENET
+from focalcal.data.encoded_images import decode_images, load_or_decode
 from focalcal.data.image_set import ImageContents, ImageKind, ImageOptions, Images, load_images
 from focalcal.data.images import Normalisation
 from focalcal.data.samples import DataSet
@@ -31,7 +30,7 @@ _LARGEST_MEMBER = 10 << 20
 
 
 def load_tiny_imagenet(*, seed: int = 0, root: Path | None = None, **options: Any) -> DataSet:
-    """90,000 to learn from, 10,000 (50 of each class) held out of them for validation, the official val as test.
+    """Load 90,000 images for training, 10,000 (50 per class) held out of them for validation, the official val as test.
 
     The labels of the official test images were never published, hence the official validation images are the test.
     Classes are in the order of their WordNet ids. A file with fewer classes gives a set with fewer classes.
@@ -40,17 +39,17 @@ def load_tiny_imagenet(*, seed: int = 0, root: Path | None = None, **options: An
 
 
 def _read(root: Path | None) -> ImageContents:
-    path = TINY_IMAGENET[0].obtained(root)
-    digest = file_hash(path)
+    path = TINY_IMAGENET[0].obtain(root)
+    digest = hash_file(path)
     try:
         with zipfile.ZipFile(path) as archive:
             _check_members(path, archive)
             classes = _classes(path, archive)
-            found = remembered_images("tiny_imagenet", digest, lambda: _decoded(path, archive, sorted(classes)))
+            found = load_or_decode("tiny_imagenet", digest, lambda: _decoded(path, archive, sorted(classes)))
     except BROKEN_ARCHIVE as error:
-        raise ValueError(f"{path} is no whole zip file ({str(error).rstrip('.')}): download it again.") from error
-    train = Images.of_rows(found["train_images"], found["train_labels"])
-    test = Images.of_rows(found["test_images"], found["test_labels"]).after(train)
+        raise ValueError(f"{path} is not a whole zip file ({str(error).rstrip('.')}): download it again.") from error
+    train = Images.from_rows(found["train_images"], found["train_labels"])
+    test = Images.from_rows(found["test_images"], found["test_labels"]).number_after(train)
     names = tuple(classes[wnid] for wnid in sorted(classes))
     return ImageContents(train, test, names, {path.name: digest}, _notes(train, names))
 
@@ -62,7 +61,7 @@ def _notes(train: Images, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _check_members(path: Path, archive: zipfile.ZipFile) -> None:
-    """Nothing is unpacked to disk, but an archive that tries to leave its folder is none to be trusted."""
+    """Refuse an archive that tries to leave its folder, although nothing is unpacked to disk."""
     for member in archive.infolist():
         place = PurePosixPath(member.filename)
         if place.is_absolute() or ".." in place.parts or "\\" in member.filename:
@@ -81,7 +80,7 @@ def _text(path: Path, archive: zipfile.ZipFile, name: str) -> list[str]:
 
 
 def _classes(path: Path, archive: zipfile.ZipFile) -> dict[str, str]:
-    """The name of each class by its WordNet id; two classes with the same name get their id added."""
+    """Name each class by its WordNet id; two classes with the same name get their id added."""
     words = dict(line.split("\t", 1) for line in _text(path, archive, "words.txt") if "\t" in line)
     wnids = [line.strip() for line in _text(path, archive, "wnids.txt") if line.strip()]
     names = {wnid: words.get(wnid, wnid).split(",")[0].strip() for wnid in wnids}

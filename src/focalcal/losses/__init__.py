@@ -1,7 +1,8 @@
-"""What a network is trained on: one file a family, ``build_loss`` by the paper's names."""
+"""Losses: one file per family, and ``build_loss`` by the paper's names."""
 
 from focalcal.losses.brier import BrierLoss, brier_loss
 from focalcal.losses.focal import FocalLoss, binary_focal_loss, focal_loss
+from focalcal.losses.linear_focal import linear_focal_loss
 from focalcal.losses.mmce import MMCELoss, mmce
 from focalcal.losses.registry import LOSS_NAMES, build_loss
 from focalcal.losses.smoothing import LabelSmoothingLoss, smoothed_cross_entropy
@@ -16,6 +17,7 @@ __all__ = [
     "brier_loss",
     "build_loss",
     "focal_loss",
+    "linear_focal_loss",
     "mmce",
     "smoothed_cross_entropy",
 ]

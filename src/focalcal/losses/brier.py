@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from focalcal.losses.inputs import LossInput, Reduction, check_options, check_weight, naming_bad_index, prepare
+from focalcal.losses.loss_input import LossInput, Reduction, check_options, check_weight, naming_bad_index, prepare
 
 
 def brier_loss(
@@ -14,14 +14,16 @@ def brier_loss(
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Squared distance of p = softmax(logits) and the target, Σ_k (p_k − q_k)²: between 0 and 2 for a distribution q.
+    """Compute the squared distance between p = softmax(logits) and the target, Σ_k (p_k − q_k)².
+
+    It lies between 0 and 2 if q is a distribution.
 
     Args:
         logits: (C,), (N, C) or (N, C, d1, …).
-        target: class indices, or class probabilities q of the logits' shape.
-        weight: (C,) weight of each class; a sample weighs as its class does, or as Σ_k w_k q_k.
-        ignore_index: class index that contributes nothing.
-        reduction: "mean" (over the weight of what is not ignored, as in PyTorch), "sum" or "none".
+        target: Class indices, or class probabilities q of the logits' shape.
+        weight: (C,) weights of the classes; a sample has the weight of its class, or Σ_k w_k q_k.
+        ignore_index: Class index that contributes nothing.
+        reduction: "mean" (by the weight of all that is not ignored, as in PyTorch), "sum" or "none".
 
     Returns:
         A scalar, or the loss of each sample for "none".
@@ -33,7 +35,7 @@ def brier_loss(
     """
     check_options(reduction)
     given = prepare(logits, target, weight=weight, ignore_index=ignore_index, reduction=reduction)
-    return naming_bad_index(lambda: given.reduce(_terms(given), given.mass()), given)
+    return naming_bad_index(lambda: given.reduce(_terms(given), given.divisor()), given)
 
 
 def _terms(given: LossInput) -> Tensor:
@@ -67,9 +69,9 @@ class BrierLoss(nn.Module):
         self.reduction: Reduction = reduction
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """The Brier loss of logits (N, C, …)."""
+        """Compute the Brier loss of logits (N, C, …)."""
         return brier_loss(logits, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
 
     def extra_repr(self) -> str:
-        """The reduction."""
+        """Show the reduction."""
         return f"reduction={self.reduction!r}"

@@ -5,14 +5,14 @@ from typing import cast
 from torch import Tensor, nn
 
 from focalcal.losses.focal import focal_loss
-from focalcal.losses.inputs import Reduction
+from focalcal.losses.loss_input import Reduction
 
 
 class CrossEntropyLoss(nn.CrossEntropyLoss):
-    """``torch.nn.CrossEntropyLoss``, for which 0 · log 0 is 0.
+    """``torch.nn.CrossEntropyLoss`` with 0 · log 0 = 0.
 
     With class indices it is PyTorch's own computation. With class probabilities PyTorch gives NaN where a class of
-    probability 0 has a logit of −inf (a masked class), and here it costs nothing.
+    probability 0 has a logit of −inf (a masked class); here such a class contributes nothing.
 
     Examples:
         >>> import torch
@@ -22,7 +22,7 @@ class CrossEntropyLoss(nn.CrossEntropyLoss):
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:  # PyTorch's name for the logits
-        """The cross-entropy of logits (N, C, …) and class indices or class probabilities."""
+        """Compute the cross-entropy of logits (N, C, …) and class indices or class probabilities."""
         if not isinstance(target, Tensor) or not target.is_floating_point():
             return super().forward(input, target)
         return focal_loss(

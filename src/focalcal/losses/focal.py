@@ -1,17 +1,17 @@
-"""The focal loss, multi-class and binary, with γ fixed or chosen by a policy."""
+"""Focal loss, multi-class and binary, with γ fixed or chosen by a policy."""
 
 import torch
 from torch import Tensor, nn
 
 from focalcal.gamma import GammaPolicy, as_policy
 from focalcal.losses.focal_terms import FocalRule, Source, fused_focal, needs_tracing, traceable_focal
-from focalcal.losses.inputs import (
+from focalcal.losses.loss_input import (
     LossInput,
     Reduction,
+    check_indices,
     check_options,
     check_values,
     check_weight,
-    naming_bad_index,
     prepare,
 )
 
@@ -27,22 +27,22 @@ def focal_loss(
     reduction: Reduction = "mean",
     validate: bool = False,
 ) -> Tensor:
-    """Focal loss of logits, −Σ_y w_y q_y (1 − p_y)^γ log p_y with p = softmax(logits).
+    """Compute the focal loss of logits, −Σ_y w_y q_y (1 − p_y)^γ log p_y with p = softmax(logits).
 
     Everything but γ means what it means in ``torch.nn.functional.cross_entropy``, to which it is equal at γ = 0.
 
     Args:
         logits: (C,), (N, C) or (N, C, d1, …). −inf masks a class. Half precision is computed in float32.
-        target: class indices of shape (), (N,) or (N, d1, …), or class probabilities q of the logits' shape. They need
+        target: Class indices of shape (), (N,) or (N, d1, …), or class probabilities q of the logits' shape. They need
             not sum to 1.
         gamma: γ ≥ 0, or a policy: ``FixedGamma``, ``SampleGamma``, or ``EpochGamma(…).at_epoch(e)``. Each class that
             the target has mass on gets the γ of its own probability; the choice is not differentiated.
-        weight: (C,) weight of each class. As in PyTorch the mean over class indices divides by the sum of the weights.
-        ignore_index: class index that contributes nothing.
+        weight: (C,) weights of the classes. As in PyTorch, the mean over class indices divides by the sum of weights.
+        ignore_index: Class index that contributes nothing.
         label_smoothing: ε of PyTorch's smoothing, q ← (1 − ε) q + ε / C, before the focal factor. The paper's own
             smoothing spreads over the other C − 1 classes: see ``smoothed_cross_entropy``.
         reduction: "mean", "sum" or "none".
-        validate: also look at the values, which synchronises an accelerator: NaN, +inf, negative weights, indices.
+        validate: Also check the values, which synchronises an accelerator: NaN, +inf, negative weights, indices.
 
     Returns:
         A scalar, or the loss of each sample for "none"; of the logits' type, float32 under autocast.
@@ -64,20 +64,23 @@ def focal_loss(
         check_values(given)
     if needs_tracing(given):
         return traceable_focal(given, rule)
-    source = lambda: Source(logits, (target, weight), prepared)  # noqa: E731
-    return naming_bad_index(lambda: fused_focal(given, rule, source), given)
+    try:
+        return fused_focal(given, rule, lambda: Source(logits, (target, weight), prepared))
+    except (IndexError, RuntimeError):
+        check_indices(given)
+        raise
 
 
 class FocalLoss(nn.Module):
-    """``focal_loss`` as a module, in the place of ``torch.nn.CrossEntropyLoss``.
+    """``focal_loss`` as a module that replaces ``torch.nn.CrossEntropyLoss``.
 
     Args:
         gamma: γ ≥ 0 or a policy. With ``EpochGamma`` call ``set_epoch`` at the start of each epoch.
-        weight: (C,) weight of each class; a buffer that moves with the module.
-        ignore_index: class index that contributes nothing.
+        weight: (C,) weights of the classes; a buffer that moves with the module.
+        ignore_index: Class index that contributes nothing.
         label_smoothing: ε of PyTorch's smoothing.
         reduction: "mean", "sum" or "none".
-        validate: also look at the values of each call.
+        validate: Also check the values in each call.
 
     Examples:
         >>> import torch, focalcal as fc
@@ -110,12 +113,12 @@ class FocalLoss(nn.Module):
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Tells a γ schedule which epoch (counted from 0) it is; other policies don't care."""
-        self.gamma.at_epoch(epoch)  # raises for an epoch that there is not
+        """Tell a γ schedule the epoch, counted from 0; other policies ignore it."""
+        self.gamma.at_epoch(epoch)  # raises if there is no such epoch
         self.epoch = epoch
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """The focal loss of logits (N, C, …) and class indices or class probabilities."""
+        """Compute the focal loss of logits (N, C, …) and class indices or class probabilities."""
         return focal_loss(
             logits,
             target,
@@ -128,7 +131,7 @@ class FocalLoss(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        """The γ policy, the reduction and the smoothing."""
+        """Show the γ policy, the reduction and the smoothing."""
         return f"{self.gamma}, reduction={self.reduction!r}, label_smoothing={self.label_smoothing}"
 
 
@@ -140,14 +143,14 @@ def binary_focal_loss(
     pos_weight: Tensor | float | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Focal loss of one logit a decision: the two-class ``focal_loss`` of logits (0, z).
+    """Compute the focal loss of one logit per decision: the two-class ``focal_loss`` of logits (0, z).
 
     With p = sigmoid(z) and a target t in [0, 1]: −t w (1 − p)^γ log p − (1 − t) p^γ log(1 − p). At γ = 0 it is
     ``binary_cross_entropy_with_logits``.
 
     Args:
         logit: z of any shape.
-        target: probability of the positive class, of the same shape; booleans and 0/1 integers will do.
+        target: Probability of the positive class, of the same shape; booleans and 0/1 integers work too.
         gamma: γ ≥ 0 or a policy; each of the two terms takes the γ of its own probability.
         pos_weight: w, weight of the positive class; a number, or a tensor that broadcasts with ``logit``.
         reduction: "mean", "sum" or "none".
@@ -171,7 +174,7 @@ def binary_focal_loss(
     positive = target.to(logit.dtype)
     mass = torch.stack([1 - positive, positive * _positive_weight(pos_weight, logit)], -1).reshape(-1, 2)
     pairs = torch.stack([torch.zeros_like(logit), logit], -1).reshape(-1, 2)
-    # The traceable way: nobody but this function holds the pairs that a second derivative would need.
+    # Traceable: only this function holds the pairs, which a second derivative of the fused one would need.
     given = prepare(pairs, mass, reduction="none")
     terms = traceable_focal(given, FocalRule(as_policy(gamma), 0.0)).reshape(logit.shape)
     return {"none": terms, "sum": terms.sum(), "mean": terms.mean()}[reduction]

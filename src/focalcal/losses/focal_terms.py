@@ -1,50 +1,56 @@
-"""The focal loss of checked input, −Σ_y w_y q_y (1 − p_y)^γ(p_y) log p_y, and its gradient.
+"""Focal terms and their gradient, −Σ_y w_y q_y (1 − p_y)^γ(p_y) log p_y, for input that has been checked.
 
-Two ways to the same numbers:
+Two implementations give the same numbers:
 
-- fused, for ordinary eager training: one pass over blocks of rows that fit the cache computes the terms and, in closed
-  form, the gradient p_k Σ_y w_y q_y g_y − w_k q_k g_k. That one (M, C) tensor is all that is kept, and a backward pass
-  is one multiplication.
+- fused, for ordinary eager training: one pass over chunks of rows that fit into the cache computes the terms and, in
+  closed form, the gradient p_k Σ_y w_y q_y g_y − w_k q_k g_k. That one (M, C) tensor is all that is kept, and the
+  backward pass is one multiplication.
 - traceable, plain differentiable operations, for ``torch.compile``, ``torch.export`` and ``torch.func``, for targets
   that need a gradient themselves, and for second derivatives.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import Parameter
+from torch.nn import Parameter, functional
 from torch.utils.weak import TensorWeakRef
 
+from focalcal.base.chunks import IN_CACHE, chunks
 from focalcal.gamma import GammaPolicy, focal_power, power_and_factor
-from focalcal.losses.inputs import LossInput, nonzero, transforms_active
+from focalcal.losses.loss_input import Divisor, LossInput, nonzero, transforms_active
 
-Prepare = Callable[[Tensor], LossInput]
-
-# Elements of a block of rows: small enough for a cache, large enough to hide the cost of a call.
-_BLOCK_ELEMENTS = 1 << 20
 # Up to so many logits the calls cost more than the arithmetic, and NumPy's calls cost less than PyTorch's.
-_FEW = 1 << 14
+_FEW = 2**14
 
 
 def needs_tracing(given: LossInput) -> bool:
-    """Whether the traceable way must be gone."""
-    return given.target.requires_grad or torch.compiler.is_compiling() or transforms_active()
+    """Return whether the loss has to be computed by differentiable operations."""
+    if given.target.requires_grad or torch.compiler.is_compiling() or transforms_active():
+        return True
+    # On an accelerator, and for a subclass such as a fake tensor, there are no values for NumPy.
+    return given.is_hard and not (given.logits.is_cpu and type(given.logits) in (Tensor, Parameter))
 
 
-@dataclass(frozen=True)
-class FocalRule:
-    """How the loss is computed: the γ policy and ε of PyTorch's smoothing."""
+class FocalRule(NamedTuple):
+    """The γ policy, and ε of PyTorch's label smoothing."""
 
     policy: GammaPolicy
     smoothing: float
 
+    def is_sparse(self, given: LossInput) -> bool:
+        """Return whether only one class per sample has a term."""
+        return given.is_hard and self.smoothing == 0
+
+
+# ---------------------------------------------------------------- fused
+
 
 class Source:
-    """The user's logits, held weakly: for a second derivative, which then costs nothing to who doesn't ask for one."""
+    """The user's logits, held weakly: a second derivative needs them, and without one they cost nothing."""
 
     def __init__(
         self, logits: Tensor, others: tuple[Tensor | None, ...], prepare: Callable[[Tensor], LossInput]
@@ -52,15 +58,15 @@ class Source:
         self._logits, self._others, self._prepare = TensorWeakRef(logits), others, prepare
         self._versions = _versions(logits, *others)
 
-    def again(self) -> LossInput:
-        """The input of the loss once more, connected to the logits."""
+    def prepare_again(self) -> LossInput:
+        """Prepare the input of the loss again, connected to the logits."""
         logits = self._logits()
         if logits is None or _versions(logits, *self._others) != self._versions:
             raise RuntimeError(
-                "A second derivative of the focal loss needs its logits: keep a reference to them, unchanged as the "
-                "target and the weights, until backward(create_graph=True), or use torch.func."
+                "A second derivative of the focal loss needs its logits: keep a reference to them, and leave them, the "
+                "target and the weights unchanged until backward(create_graph=True), or use torch.func."
             )
-        # A view, lest hooks on the logits run twice.
+        # A view, so that hooks on the logits do not run twice.
         return self._prepare(logits.view_as(logits))
 
 
@@ -73,7 +79,7 @@ class _FusedFocal(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, given: LossInput, rule: FocalRule, source: Source) -> Tensor:
-        """``logits`` are those of ``given``, (M, C)."""
+        """Compute the loss; ``logits`` are those of ``given``, (M, C)."""
         loss, gradient = _loss_and_gradient(given, rule, ctx.needs_input_grad[0])
         ctx.save_for_backward(gradient)
         ctx.rule, ctx.source = rule, source
@@ -81,27 +87,26 @@ class _FusedFocal(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None, None]:
-        """Scales the gradient; under ``create_graph`` takes the traceable way, which can be differentiated again."""
+        """Scale the gradient; under ``create_graph`` compute it again in a way that can be differentiated."""
         if torch.is_grad_enabled():
-            return _differentiable_gradient(ctx.source.again(), ctx.rule, upstream), None, None, None
+            return _differentiable_gradient(ctx.source.prepare_again(), ctx.rule, upstream), None, None, None
         (gradient,) = ctx.saved_tensors
-        return gradient * (upstream.reshape(-1, 1) if upstream.dim() else upstream), None, None, None
+        if upstream.dim():
+            upstream = upstream.reshape(-1, 1)
+        elif upstream.is_cpu and upstream.item() == 1:
+            return gradient, None, None, None  # as it is after loss.backward()
+        return gradient * upstream, None, None, None
 
 
 _apply_fused: Callable[..., Tensor] = _FusedFocal.apply
 
 
 def fused_focal(given: LossInput, rule: FocalRule, source: Callable[[], Source]) -> Tensor:
-    """The loss by the fused way; ``source`` is asked for only where a gradient may be."""
+    """Compute the loss in one pass with its gradient; ``source`` is called only if there may be a gradient."""
     if torch.is_grad_enabled() and given.logits.requires_grad:
         return _apply_fused(given.logits, given, rule, source())
     with torch.no_grad():
         return _loss_and_gradient(given, rule, False)[0]
-
-
-def _loss_and_gradient(given: LossInput, rule: FocalRule, wants_gradient: bool) -> tuple[Tensor, Tensor | None]:
-    """The reduced loss and its gradient, (M, C); for "none" the gradient of each sample's loss."""
-    return (_small_loss if _is_small(given, rule) else _blockwise_loss)(given, rule, wants_gradient)
 
 
 def _differentiable_gradient(given: LossInput, rule: FocalRule, upstream: Tensor) -> Tensor:
@@ -110,135 +115,133 @@ def _differentiable_gradient(given: LossInput, rule: FocalRule, upstream: Tensor
     return gradient
 
 
-def _blockwise_loss(given: LossInput, rule: FocalRule, wants_gradient: bool) -> tuple[Tensor, Tensor | None]:
-    """By blocks of rows."""
-    gradient, mass = torch.empty_like(given.logits) if wants_gradient else None, given.mass()
-    scale = 1.0 if mass is None else 1 / nonzero(mass)
-    compute = _hard_block if given.is_hard and rule.smoothing == 0 else _soft_block
+def _loss_and_gradient(given: LossInput, rule: FocalRule, wants_gradient: bool) -> tuple[Tensor, Tensor | None]:
+    """Return the reduced loss and its gradient, (M, C); for "none" the gradient of each sample's loss."""
+    return (_index_loss if rule.is_sparse(given) else _class_loss)(given, rule, wants_gradient)
+
+
+def _index_loss(given: LossInput, rule: FocalRule, wants_gradient: bool) -> tuple[Tensor, Tensor | None]:
+    """Return the loss of class indices and its gradient, g(p_y, γ) · w_y · (softmax − onehot).
+
+    What there is one of per sample is computed by NumPy, whose calls cost less than PyTorch's.
+    """
+    few = given.logits.numel() <= _FEW
+    softmax, nll = (_log_softmax if few else _softmax)(given)
+    power, factor = power_and_factor(nll, rule.policy.for_nll(nll))
+    index, divisor = given.target.numpy(), len(nll)
+    valid = index != given.ignore_index
+    if given.weight is not None or np.count_nonzero(valid) < divisor:
+        weight = given.sample_weight(torch.from_numpy(valid)).numpy()
+        index, divisor = index * valid, weight.sum(dtype=np.float64)
+        # What is ignored, or of a class of weight 0, costs nothing, even where its logit is −inf.
+        power, factor, nll = power * weight, factor * weight, np.where(weight == 0, 0, nll)
+    if wants_gradient:
+        if given.reduction == "mean":
+            factor /= divisor or 1
+        (_few_gradients if few else _many_gradients)(softmax, index, factor)
+    return _reduce(power, nll, divisor, given), softmax if wants_gradient else None
+
+
+def _log_softmax(given: LossInput) -> tuple[Tensor, np.ndarray]:
+    """Return (M, C) log p and (M,) −log p_y, 0 for the ignored."""
+    log_p = torch.log_softmax(given.logits, 1)
+    nll = functional.nll_loss(log_p, given.target, ignore_index=given.ignore_index, reduction="none")
+    return log_p, nll.numpy()
+
+
+def _few_gradients(log_p: Tensor, index: np.ndarray, factor: np.ndarray) -> None:
+    """Turn log p into factor · (p − onehot)."""
+    values = log_p.numpy()
+    samples, classes = values.shape
+    np.exp(values, out=values)
+    values *= factor[:, None]
+    values.reshape(-1)[np.arange(0, samples * classes, classes) + index] -= factor
+
+
+def _softmax(given: LossInput) -> tuple[Tensor, np.ndarray]:
+    """Return (M, C) p and (M,) −log p_y, 0 for the ignored; one exponential per logit instead of two.
+
+    −log p_y comes from the largest p, which never underflows, and the largest logit is subtracted first, so that
+    nothing is lost where all logits are far from 0.
+    """
+    logits, p, valid = given.logits, torch.empty_like(given.logits), given.valid()
+    nll = logits.gather(1, (given.target * valid).unsqueeze(1)).squeeze(1)
+    for rows in chunks(len(p), p.shape[1], IN_CACHE * torch.get_num_threads()):
+        torch.softmax(logits[rows], 1, out=p[rows])
+        nll[rows] = (logits[rows].amax(1) - nll[rows]) - p[rows].amax(1).log()
+    return p, nll.masked_fill_(~valid, 0).numpy()
+
+
+def _many_gradients(p: Tensor, index: np.ndarray, factor: np.ndarray) -> None:
+    """Turn p into factor · (p − onehot)."""
+    pull = torch.from_numpy(factor).unsqueeze(1)
+    p.mul_(pull).scatter_add_(1, torch.from_numpy(index).unsqueeze(1), -pull)
+
+
+def _reduce(power: np.ndarray, nll: np.ndarray, divisor: float, given: LossInput) -> Tensor:
+    if given.reduction == "none":
+        return torch.from_numpy(power * nll).reshape(given.shape).to(given.dtype)
+    total = float(np.dot(power.astype(np.float64), nll))
+    if given.reduction == "mean":
+        total = total / divisor if divisor else total * math.inf  # 0 / 0 is NaN, as in PyTorch
+    loss = torch.from_numpy(np.asarray(total, dtype=nll.dtype))
+    return loss if loss.dtype == given.dtype else loss.to(given.dtype)
+
+
+def _class_loss(given: LossInput, rule: FocalRule, wants_gradient: bool) -> tuple[Tensor, Tensor | None]:
+    """Return the loss of class probabilities and its gradient, p_k Σ_y w_y q_y g_y − w_k q_k g_k."""
+    gradient, divisor = torch.empty_like(given.logits) if wants_gradient else None, given.divisor()
+    (samples, classes), threads = given.logits.shape, torch.get_num_threads()
+    # An accelerator has its own way with memory and gets all rows at once.
+    budget = IN_CACHE * threads if given.logits.is_cpu else given.logits.numel()
     terms = [
-        compute(given.rows(rows), rule, scale, None if gradient is None else gradient[rows])
-        for rows in _blocks(given.logits)
+        _class_terms(given.rows(rows), rule, divisor, None if gradient is None else gradient[rows])
+        for rows in chunks(samples, classes, budget)
     ]
-    return given.reduce(torch.cat(terms), mass), gradient
+    return given.reduce(torch.cat([given.logits.new_empty(0), *terms]), divisor), gradient
 
 
-def _blocks(logits: Tensor) -> Iterator[slice]:
-    """Blocks of rows that fit the cache; an accelerator has its own way with memory and gets one block."""
-    elements = _BLOCK_ELEMENTS * torch.get_num_threads()
-    rows = elements // logits.shape[1] if logits.device.type == "cpu" else len(logits)
-    for start in range(0, max(1, len(logits)), max(1, rows)):
-        yield slice(start, start + max(1, rows))
-
-
-def _hard_block(block: LossInput, rule: FocalRule, scale: Tensor | float, gradient: Tensor | None) -> Tensor:
-    """Terms of class indices; writes g(p_y, γ) · w_y · (softmax − onehot), scaled, into ``gradient``."""
-    p = torch.softmax(block.logits, 1, out=gradient)
-    valid = block.valid()
-    index = (block.target * valid).unsqueeze(1)
-    nll = _nll(block.logits, p, block.logits.gather(1, index)).squeeze(1)
-    power, factor = power_and_factor(nll, rule.policy.for_nll(nll))
-    weight = block.sample_weight(valid)
-    if gradient is not None:
-        pull = (factor * weight * scale).unsqueeze(1)
-        p.mul_(pull).scatter_add_(1, index, -pull)
-    # What is ignored, or of a class of weight 0, costs nothing, even where its logit is −inf.
-    return (power * nll * weight).masked_fill_(weight == 0, 0)
-
-
-def _soft_block(block: LossInput, rule: FocalRule, scale: Tensor | float, gradient: Tensor | None) -> Tensor:
-    """Terms of class probabilities; writes p_k Σ_y w_y q_y g_y − w_k q_k g_k, scaled, into ``gradient``."""
-    p = torch.softmax(block.logits, 1, out=gradient)
-    nll = _nll(block.logits, p, block.logits)
-    mass = _class_mass(block, rule.smoothing)
+def _class_terms(given: LossInput, rule: FocalRule, divisor: Divisor, gradient: Tensor | None) -> Tensor:
+    log_p = torch.log_softmax(given.logits, 1, out=gradient)
+    nll, mass = -log_p, _class_mass(given, rule)
     power, factor = power_and_factor(nll, rule.policy.for_nll(nll))
     if gradient is not None:
-        pull = factor.mul_(mass).mul_(scale)
-        p.mul_(pull.sum(1, keepdim=True)).sub_(pull)
+        pull = factor.mul_(mass)
+        pull = pull if divisor is None else pull.div_(nonzero(divisor))
+        gradient.exp_().mul_(pull.sum(1, keepdim=True)).sub_(pull)
     return power.mul_(nll).mul_(mass).masked_fill_(mass == 0, 0).sum(1)
 
 
-def _nll(logits: Tensor, p: Tensor, of: Tensor) -> Tensor:
-    """−log p of the classes with logits ``of``, by the largest p, which never underflows: saves a second exponential.
-
-    The largest logit is subtracted first, so that nothing is lost where all logits are far from 0.
-    """
-    return (logits.amax(1, keepdim=True) - of) - p.amax(1, keepdim=True).log()
-
-
-def _is_small(given: LossInput, rule: FocalRule) -> bool:
-    """Whether ``_small_loss`` may compute this; a subclass, such as a fake tensor, may have no values for NumPy."""
-    logits = given.logits
-    plain = given.weight is None and rule.smoothing == 0 and given.is_hard
-    return plain and logits.numel() <= _FEW and logits.is_cpu and type(logits) in (Tensor, Parameter)
-
-
-def _small_loss(given: LossInput, rule: FocalRule, wants_gradient: bool) -> tuple[Tensor, Tensor | None]:
-    """What ``_blockwise_loss`` gives, for few logits on a CPU with class indices and without class weights."""
-    log_p = torch.log_softmax(given.logits, 1)
-    values, index = log_p.numpy(), given.target.numpy()
-    samples, classes = values.shape
-    valid = index != given.ignore_index
-    count = int(np.count_nonzero(valid))
-    all_valid = count == samples
-    index = index if all_valid else index * valid
-    # As unsigned numbers, negative indices are huge.
-    if count and index.view(np.uint64).max() >= classes:
-        raise IndexError("A target is out of range.")
-    place = np.arange(0, samples * classes, classes) + index
-    nll = -values.take(place)
-    power, factor = power_and_factor(nll, rule.policy.for_nll(nll))
-    if not all_valid:
-        nll[~valid] = power[~valid] = factor[~valid] = 0
-    if wants_gradient:
-        if given.reduction == "mean":
-            factor /= max(count, 1)
-        np.exp(values, out=values)
-        values *= factor[:, None]
-        values.reshape(-1)[place] -= factor
-    return _reduce_small(power, nll, given, count), log_p if wants_gradient else None
-
-
-def _reduce_small(power: np.ndarray, nll: np.ndarray, given: LossInput, count: int) -> Tensor:
-    if given.reduction == "none" or not count:
-        return given.reduce(torch.from_numpy(power * nll), count if given.reduction == "mean" else None)
-    total = np.dot(power, nll)
-    loss = torch.from_numpy(np.asarray(total if given.reduction == "sum" else total / count, dtype=nll.dtype))
-    return loss if loss.dtype == given.dtype else loss.to(given.dtype)
+def _class_mass(given: LossInput, rule: FocalRule) -> Tensor:
+    """Return (M, C) w_y q_y."""
+    q = given.class_probabilities(rule.smoothing)
+    return q if given.weight is None else q * given.weight
 
 
 # ---------------------------------------------------------------- traceable
 
 
-def _class_mass(given: LossInput, smoothing: float) -> Tensor:
-    """(M, C) w_y q_y."""
-    q = given.class_probabilities(smoothing)
-    return q if given.weight is None else q * given.weight
-
-
 def traceable_focal(given: LossInput, rule: FocalRule) -> Tensor:
-    """The loss by plain differentiable operations."""
+    """Compute the loss by plain differentiable operations."""
     log_p = torch.log_softmax(given.logits, 1)
-    if given.is_hard and rule.smoothing == 0:
-        valid = given.valid()
-        nll = -log_p.gather(1, (given.target * valid).unsqueeze(1)).squeeze(1)
-        mass = given.sample_weight(valid)
-        terms = torch.where(mass == 0, 0.0, mass * _forgiven(_traceable_terms(nll, rule.policy), mass))
+    if rule.is_sparse(given):
+        nll = functional.nll_loss(log_p, given.target, ignore_index=given.ignore_index, reduction="none")
+        terms = _weigh(_differentiable_terms(nll, rule.policy), given.sample_weight(given.valid()))
     else:
-        mass = _class_mass(given, rule.smoothing)
-        terms = (mass * _forgiven(_traceable_terms(-log_p, rule.policy), mass)).sum(1)
-    return given.reduce(terms, given.mass())
+        terms = _weigh(_differentiable_terms(-log_p, rule.policy), _class_mass(given, rule)).sum(1)
+    return given.reduce(terms, given.divisor())
 
 
-def _traceable_terms(nll: Tensor, policy: GammaPolicy) -> Tensor:
-    """(1 − p)^γ · nll with derivatives that are finite at p = 0 and p = 1.
+def _weigh(terms: Tensor, mass: Tensor) -> Tensor:
+    """Multiply terms by their mass; 0 · log 0 counts as 0."""
+    return mass * torch.where((mass == 0) & (terms == torch.inf), 0.0, terms)
 
-    The power is taken of a bounded u, and what exceeds the bound is added: there (1 − p)^γ is 1.
+
+def _differentiable_terms(nll: Tensor, policy: GammaPolicy) -> Tensor:
+    """Compute (1 − p)^γ · nll with derivatives that are finite at p = 0 and p = 1.
+
+    The power is taken of a bounded nll, and what exceeds the bound is added: there (1 − p)^γ is 1.
     """
-    finfo = torch.finfo(nll.dtype)
-    bounded = nll.clamp(max=1 / finfo.eps)
-    return focal_power(bounded.clamp(min=finfo.tiny), policy.for_nll(nll.detach())) * bounded + (nll - bounded)
-
-
-def _forgiven(terms: Tensor, mass: Tensor) -> Tensor:
-    """0 in place of an infinite term that the target has no mass on: 0 · log 0 counts as 0."""
-    return torch.where((mass == 0) & (terms == torch.inf), 0.0, terms)
+    limits = torch.finfo(nll.dtype)
+    bounded = nll.clamp(max=1 / limits.eps)
+    return focal_power(bounded.clamp(min=limits.tiny), policy.for_nll(nll.detach())) * bounded + (nll - bounded)

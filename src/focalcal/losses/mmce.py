@@ -1,4 +1,4 @@
-"""MMCE, the maximum mean calibration error (Kumar et al. 2018): differentiable, and a penalty beside cross-entropy."""
+"""MMCE, the maximum mean calibration error (Kumar et al. 2018): differentiable, a penalty added to cross-entropy."""
 
 from typing import Literal, NamedTuple
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from focalcal.losses.focal import focal_loss
-from focalcal.losses.inputs import (
+from focalcal.losses.loss_input import (
     LossInput,
     Reduction,
     check_indices,
@@ -22,18 +22,18 @@ Normalization = Literal["published", "formula"]
 def mmce(
     logits: Tensor, target: Tensor, *, weighted: bool = False, width: float = 0.4, ignore_index: int = -100
 ) -> Tensor:
-    """MMCE of a batch: √(Σ_ij a_i a_j k_ij) with the kernel k_ij = exp(−|r_i − r_j| / width).
+    """Compute the MMCE of a batch, √(Σ_ij a_i a_j k_ij) with the kernel k_ij = exp(−|r_i − r_j| / width).
 
-    r_i is the top probability of sample i and c_i whether it is right. Plain: a_i = (c_i − r_i) / m over m samples.
+    r_i is the top probability of sample i; c_i is 1 if it is right, else 0. Plain: a_i = (c_i − r_i) / m for m samples.
     Weighted: a_i = (1 − r_i) / n for the n right ones and −r_i / (m − n) for the wrong ones; a group that is empty
     contributes nothing. Each sum is normalised once, by the number of its pairs.
 
     Args:
         logits: (C,), (N, C) or (N, C, d1, …). Time and memory grow with the square of the number of samples.
-        target: class indices, or class probabilities whose largest counts as the class.
-        weighted: whether right and wrong samples are normalised apart.
-        width: of the kernel; 0.4 in the paper.
-        ignore_index: class index that contributes nothing.
+        target: Class indices, or class probabilities, of which the largest counts as the class.
+        weighted: Normalise right and wrong samples separately.
+        width: Width of the kernel; 0.4 in the paper.
+        ignore_index: Class index that contributes nothing.
 
     Returns:
         A scalar ≥ 0, whose gradient where it is 0 is 0. An empty batch gives 0.
@@ -51,7 +51,7 @@ def mmce(
 
 
 class _Groups(NamedTuple):
-    """(M,) the top probability of each sample, and whether it is right or wrong: neither if it is ignored."""
+    """The (M,) top probabilities, and which samples are right and wrong; ignored ones are neither."""
 
     confidence: Tensor
     right: Tensor
@@ -66,7 +66,7 @@ def _groups(given: LossInput) -> _Groups:
 
 
 def _squared(groups: _Groups, weighted: bool, width: float, power: int) -> Tensor:
-    """The square of MMCE, each sum divided by the number of its pairs to the ``power``."""
+    """Return the square of MMCE, each sum divided by the number of its pairs to the ``power``."""
     confidence, right, wrong = groups
     if weighted:
         a = _share(1 - confidence, right, power) - _share(confidence, wrong, power)
@@ -77,19 +77,19 @@ def _squared(groups: _Groups, weighted: bool, width: float, power: int) -> Tenso
 
 
 def _share(values: Tensor, group: Tensor, power: int) -> Tensor:
-    """The values of a group, divided by its size; 0 outside it, and everywhere if it is empty."""
+    """Divide the values of a group by its size; 0 outside it, and everywhere if it is empty."""
     size = group.sum().clamp(min=1).to(values.dtype)
     return values * group / size**power
 
 
 def _root(squared: Tensor) -> Tensor:
-    """√x with derivative 0 at 0, where the kernel form is at its minimum; rounding may have left x below 0."""
+    """Take the square root with derivative 0 at 0, the minimum of the kernel form; rounding may give x < 0."""
     nothing = squared <= 0
     return torch.where(nothing, 0.0, torch.where(nothing, 1.0, squared).sqrt())
 
 
 def _published(groups: _Groups, weighted: bool, width: float) -> Tensor:
-    """MMCE as the paper's MMCE column was trained with; its weighted form is 0 where a group is empty."""
+    """Compute the MMCE that the paper's MMCE column was trained with; weighted, it is 0 if a group is empty."""
     root = torch.sqrt(_squared(groups, weighted, width, power=2).clamp(min=0) + 1e-10)
     return torch.where(groups.right.any() & groups.wrong.any(), root, 0.0) if weighted else root
 
@@ -102,21 +102,21 @@ def _check_width(width: float) -> None:
 class MMCELoss(nn.Module):
     """Cross-entropy + λ · MMCE.
 
-    The penalty belongs to the batch, not to a sample. Under ``sum`` it is multiplied with what the mean divides by, the
-    number of supervised samples N (or the sum of their class weights): N · (mean cross-entropy + λ · MMCE), so that the
+    The penalty belongs to the batch, not to a sample. Under ``sum`` it is multiplied by what the mean divides by, the
+    number of labelled samples N (or the sum of their class weights): N · (mean cross-entropy + λ · MMCE), so that the
     ratio of the two terms does not depend on the reduction or on the size of the batch.
 
     Args:
         penalty: λ.
-        weighted: whether MMCE normalises right and wrong samples apart, as the paper trains.
-        width: of the kernel.
+        weighted: Normalise right and wrong samples separately in MMCE, as the paper does.
+        width: Width of the kernel.
         normalization: "published" divides each sum by the number of its pairs twice and adds 1e-10 under the root,
             which is what the paper's MMCE column was trained with; in a batch of 128 it makes the penalty tens of
             times smaller. Its weighted form is 0 in a batch that is all right or all wrong. "formula" divides once.
             λ = 2 was chosen for the published one and is far too strong for the formula (on the Sentiment Treebank it
             broke training): start an order of magnitude lower there.
-        weight: (C,) weight of each class in cross-entropy.
-        ignore_index: class index that contributes nothing.
+        weight: (C,) weights of the classes in cross-entropy.
+        ignore_index: Class index that contributes nothing.
         reduction: "mean", or "sum" for N times that.
 
     Examples:
@@ -144,7 +144,7 @@ class MMCELoss(nn.Module):
         check_weight(weight)
         _check_width(width)
         if reduction == "none":
-            raise ValueError("MMCE belongs to a batch and has no value for each sample: reduction must be mean or sum.")
+            raise ValueError("MMCE belongs to a batch and has no value per sample: reduction must be mean or sum.")
         if normalization not in ("published", "formula"):
             raise ValueError(f"normalization must be published or formula, got {normalization!r}.")
         if not penalty >= 0:
@@ -158,14 +158,14 @@ class MMCELoss(nn.Module):
         self.reduction: Reduction = reduction
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Cross-entropy of logits (N, C, …) with the penalty."""
+        """Compute cross-entropy of logits (N, C, …) plus the penalty."""
         cross_entropy = focal_loss(
             logits, target, 0.0, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction
         )
         given = prepare(logits, target, weight=self.weight, ignore_index=self.ignore_index, reduction="mean")
-        penalty, mass = self.penalty * self._mmce(_groups(given)), given.mass()
-        if self.reduction == "sum" and mass is not None:
-            penalty = penalty * mass
+        penalty, divisor = self.penalty * self._mmce(_groups(given)), given.divisor()
+        if self.reduction == "sum" and divisor is not None:
+            penalty = penalty * divisor
         return cross_entropy + penalty.to(given.dtype)
 
     def _mmce(self, groups: _Groups) -> Tensor:
@@ -174,6 +174,6 @@ class MMCELoss(nn.Module):
         return _root(_squared(groups, self.weighted, self.width, power=1))
 
     def extra_repr(self) -> str:
-        """λ, the form and the reduction."""
+        """Show λ, the form and the reduction."""
         form = "weighted" if self.weighted else "plain"
         return f"penalty={self.penalty}, {form}, {self.normalization}, reduction={self.reduction!r}"

@@ -1,4 +1,4 @@
-"""The paper's losses by the paper's names."""
+"""Registry of losses: the paper's losses by the paper's names."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +16,7 @@ from focalcal.losses.smoothing import LabelSmoothingLoss
 
 __all__ = ["LOSS_NAMES", "build_loss"]
 
-# The length of the run that the γ schedules of the paper are meant for.
+# Length of the runs that the γ schedules of the paper are meant for.
 _PAPER_EPOCHS = 350
 
 
@@ -41,15 +41,15 @@ _NUMBERED: dict[str, type[nn.Module]] = {"fl": FocalLoss, "ls": LabelSmoothingLo
 
 
 def build_loss(name: str, *, epochs: int | None = None, **options: Any) -> nn.Module:
-    """A loss of the paper by its name.
+    """Build a loss by its name in the paper.
 
     cross-entropy, brier, mmce, mmce-formula, ls-0.05 and any ls-<α>, fl-1, fl-2, fl-3 and any fl-<γ>, flsc-531,
     flsc-532, flsd-53, flsd-532.
 
     Args:
-        name: the loss.
-        epochs: length of the run, for γ schedules (flsc-…): their phases are scaled to it from the paper's 350.
-        options: of the loss itself: ``weight``, ``ignore_index``, ``reduction``, … and ``penalty``, the λ of MMCE.
+        name: Name of the loss.
+        epochs: Length of the run, for γ schedules (flsc-…): their phases are scaled to it from the paper's 350.
+        options: Options of the loss: ``weight``, ``ignore_index``, ``reduction``, … and ``penalty``, the λ of MMCE.
 
     Returns:
         A module that is called with logits and targets, as ``torch.nn.CrossEntropyLoss`` is.

@@ -1,9 +1,9 @@
-"""Cross-entropy with the paper's label smoothing."""
+"""Label smoothing as in the paper: α is spread over the other classes."""
 
 from torch import Tensor, nn
 
 from focalcal.losses.focal import focal_loss
-from focalcal.losses.inputs import Reduction, check_options, check_weight
+from focalcal.losses.loss_input import Reduction, check_options, check_weight
 
 
 def smoothed_cross_entropy(
@@ -15,17 +15,17 @@ def smoothed_cross_entropy(
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Cross-entropy against s = (1 − α) q + α (1 − q) / (K − 1): α goes to the K − 1 *other* classes.
+    """Compute cross-entropy against s = (1 − α) q + α (1 − q) / (K − 1): α goes to the K − 1 *other* classes.
 
     PyTorch's own ``label_smoothing`` spreads ε over all K classes, so that ε = α K / (K − 1) gives the same loss; that
-    is how it is computed. α may go up to (K − 1) / K, where nothing of the label is left.
+    is how it is computed. α may go up to (K − 1) / K, where all classes get the same.
 
     Args:
         logits: (C,), (N, C) or (N, C, d1, …).
-        target: class indices, or class probabilities q of the logits' shape.
-        alpha: the paper's α.
-        weight: (C,) weight of each class.
-        ignore_index: class index that contributes nothing.
+        target: Class indices, or class probabilities q of the logits' shape.
+        alpha: The paper's α.
+        weight: (C,) weights of the classes.
+        ignore_index: Class index that contributes nothing.
         reduction: "mean", "sum" or "none".
 
     Returns:
@@ -93,11 +93,11 @@ class LabelSmoothingLoss(nn.Module):
         self.reduction: Reduction = reduction
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """The smoothed cross-entropy of logits (N, C, …)."""
+        """Compute the smoothed cross-entropy of logits (N, C, …)."""
         return smoothed_cross_entropy(
             logits, target, self.alpha, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction
         )
 
     def extra_repr(self) -> str:
-        """The α."""
+        """Show α and the reduction."""
         return f"alpha={self.alpha}, reduction={self.reduction!r}"

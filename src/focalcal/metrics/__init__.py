@@ -1,85 +1,65 @@
-"""What is measured on predictions. Fractions, not percent; entropy and NLL in nats; NaN where a metric is undefined."""
+"""Metrics of predictions: fractions, not percent; entropy and NLL in nats; NaN where a metric is undefined.
 
-from focalcal.metrics.accumulator import Accumulator
-from focalcal.metrics.calibration_error import ada_ece, class_table, classwise_ece, ece, mce
-from focalcal.metrics.class_table import ClassTable
-from focalcal.metrics.comparison import compare, compare_many
-from focalcal.metrics.conventions import bins_by_convention
-from focalcal.metrics.debiased import debiased_ece
-from focalcal.metrics.differences import Comparison, Difference
-from focalcal.metrics.evaluate import evaluate
-from focalcal.metrics.evaluation import METRIC_TITLES, Evaluation
-from focalcal.metrics.floor import ece_floor
-from focalcal.metrics.intervals import Bootstrap, bootstrap
-from focalcal.metrics.ood import OodEvaluation, fpr_at_tpr, ood_auroc, ood_evaluate
-from focalcal.metrics.refinement import (
-    LossSplit,
-    brier_calibration,
-    brier_refinement,
-    brier_split,
-    loss_splits,
-    nll_calibration,
-    nll_refinement,
-    nll_split,
-)
-from focalcal.metrics.scores import (
-    accuracy,
-    brier,
-    confident_accuracy,
-    confident_share,
-    error,
-    mean_confidence,
-    mean_entropy,
-    nll,
-    signed_gap,
-    top_k_accuracy,
-)
-from focalcal.metrics.smooth import smooth_ece
-from focalcal.metrics.statistics import SampleStatistics, sample_statistics
+The names are imported on first use: the command line takes the catalogue from here, and must not wait for torch.
+"""
 
-__all__ = [
-    "METRIC_TITLES",
-    "Accumulator",
-    "Bootstrap",
-    "ClassTable",
-    "Comparison",
-    "Difference",
-    "Evaluation",
-    "LossSplit",
-    "OodEvaluation",
-    "SampleStatistics",
-    "accuracy",
-    "ada_ece",
-    "bins_by_convention",
-    "bootstrap",
-    "brier",
-    "brier_calibration",
-    "brier_refinement",
-    "brier_split",
-    "class_table",
-    "classwise_ece",
-    "compare",
-    "compare_many",
-    "confident_accuracy",
-    "confident_share",
-    "debiased_ece",
-    "ece",
-    "ece_floor",
-    "error",
-    "evaluate",
-    "fpr_at_tpr",
-    "loss_splits",
-    "mce",
-    "mean_confidence",
-    "mean_entropy",
-    "nll",
-    "nll_calibration",
-    "nll_refinement",
-    "nll_split",
-    "ood_auroc",
-    "ood_evaluate",
-    "sample_statistics",
-    "signed_gap",
-    "smooth_ece",
-    "top_k_accuracy",
-]
+from typing import TYPE_CHECKING
+
+from focalcal.base.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from focalcal.metrics.bootstrap.comparison import compare as compare
+    from focalcal.metrics.bootstrap.comparison import compare_many as compare_many
+    from focalcal.metrics.bootstrap.differences import Comparison as Comparison
+    from focalcal.metrics.bootstrap.differences import Difference as Difference
+    from focalcal.metrics.bootstrap.intervals import Bootstrap as Bootstrap
+    from focalcal.metrics.calibration_error import bins_by_convention as bins_by_convention
+    from focalcal.metrics.calibration_error import ece as ece
+    from focalcal.metrics.calibration_error import mce as mce
+    from focalcal.metrics.calibration_testing import CalibrationTest as CalibrationTest
+    from focalcal.metrics.calibration_testing import calibration_test as calibration_test
+    from focalcal.metrics.catalogue import METRICS as METRICS
+    from focalcal.metrics.catalogue import Metric as Metric
+    from focalcal.metrics.classwise import ClassTable as ClassTable
+    from focalcal.metrics.classwise import class_table as class_table
+    from focalcal.metrics.classwise import classwise_ece as classwise_ece
+    from focalcal.metrics.evaluating import evaluate as evaluate
+    from focalcal.metrics.evaluation import Evaluation as Evaluation
+    from focalcal.metrics.floor import ece_floor as ece_floor
+    from focalcal.metrics.honest_intervals import calibration_intervals as calibration_intervals
+    from focalcal.metrics.ood import OodEvaluation as OodEvaluation
+    from focalcal.metrics.ood import fpr_at_tpr as fpr_at_tpr
+    from focalcal.metrics.ood import ood_auroc as ood_auroc
+    from focalcal.metrics.ood import ood_evaluate as ood_evaluate
+    from focalcal.metrics.ranking import ada_ece as ada_ece
+    from focalcal.metrics.ranking import debiased_ece as debiased_ece
+    from focalcal.metrics.ranking import ks_error as ks_error
+    from focalcal.metrics.refinement import LossSplit as LossSplit
+    from focalcal.metrics.refinement import brier_calibration as brier_calibration
+    from focalcal.metrics.refinement import brier_refinement as brier_refinement
+    from focalcal.metrics.refinement import brier_split as brier_split
+    from focalcal.metrics.refinement import loss_splits as loss_splits
+    from focalcal.metrics.refinement import nll_calibration as nll_calibration
+    from focalcal.metrics.refinement import nll_refinement as nll_refinement
+    from focalcal.metrics.refinement import nll_split as nll_split
+    from focalcal.metrics.samples import SampleStatistics as SampleStatistics
+    from focalcal.metrics.samples import sample_statistics as sample_statistics
+    from focalcal.metrics.scores import accuracy as accuracy
+    from focalcal.metrics.scores import brier as brier
+    from focalcal.metrics.scores import confident_accuracy as confident_accuracy
+    from focalcal.metrics.scores import confident_share as confident_share
+    from focalcal.metrics.scores import error as error
+    from focalcal.metrics.scores import mean_confidence as mean_confidence
+    from focalcal.metrics.scores import mean_confidence_right as mean_confidence_right
+    from focalcal.metrics.scores import mean_confidence_wrong as mean_confidence_wrong
+    from focalcal.metrics.scores import mean_entropy as mean_entropy
+    from focalcal.metrics.scores import mean_entropy_right as mean_entropy_right
+    from focalcal.metrics.scores import mean_entropy_wrong as mean_entropy_wrong
+    from focalcal.metrics.scores import nll as nll
+    from focalcal.metrics.scores import signed_gap as signed_gap
+    from focalcal.metrics.scores import top_5_accuracy as top_5_accuracy
+    from focalcal.metrics.scores import top_k_accuracy as top_k_accuracy
+    from focalcal.metrics.smooth import smooth_ece as smooth_ece
+    from focalcal.metrics.streaming.accumulator import Accumulator as Accumulator
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -1,4 +1,4 @@
-"""The one place that says which bin a probability belongs to, and adds up what falls into each bin.
+"""Bins of equal width: which one a probability belongs to, what falls into each, and the gaps that ECE and MCE are.
 
 Bins are (lower, upper] and their edges are the doubles i/M: a value equal to an edge belongs to the bin that ends
 there, 0 belongs to the first bin and 1 to the last. A float32 value is compared as the double that it is, so that the
@@ -7,7 +7,10 @@ same number falls into the same bin whatever type carries it.
 
 from dataclasses import dataclass
 from functools import cache
+from typing import cast
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -84,7 +87,7 @@ def equal_mass_bounds(n: int, bins: int) -> Tensor:
 
 @dataclass(frozen=True)
 class BinSums:
-    """What fell into each bin: shape (bins,) each; whole numbers (int64) where no weights were given.
+    """What fell into each bin: shape (bins,) each, or (B, bins); whole numbers (int64) where no weights were given.
 
     Attributes:
         count: the number of samples, or their total weight (float64).
@@ -142,41 +145,18 @@ def equal_width_sums(confidence: Tensor, correct: Tensor, bins: int, weight: Ten
     return bin_sums(bin_index(confidence, bins), bins, confidence, correct, weight)
 
 
-def equal_mass_sums(confidence: Tensor, correct: Tensor, bins: int, weight: Tensor | None = None) -> BinSums:
-    """Sums over M bins of equal mass, for AdaECE: a stable sort by confidence, cut as ``numpy.array_split`` cuts.
-
-    With weights the cuts lie at the same fractions of the total weight (counted over samples of positive weight), and a
-    sample on which a cut falls is shared by the two bins in proportion; equal weights give the unweighted bins.
-
-    Args:
-        confidence: (N,) of any float type.
-        correct: (N,) bool.
-        bins: the number of bins M.
-        weight: (N,) float64, or None.
-    """
-    confidence, order = confidence.double().sort(stable=True)
-    correct = correct[order]
-    if weight is None:
-        sizes = equal_mass_bounds(len(order), bins).diff()
-        return bin_sums(torch.arange(bins).repeat_interleave(sizes), bins, confidence, correct)
-    weight = weight.double()[order]
-    cuts = equal_mass_cuts(weight, bins)
-    count = sums_between_cuts(torch.ones_like(weight), weight, cuts)
-    return BinSums(
-        count, sums_between_cuts(confidence, weight, cuts), sums_between_cuts(correct.double(), weight, cuts)
-    )
+def mean_gap(sums: BinSums) -> float:
+    """Σ_m |confidence − correct| / Σ count: ECE of bins of equal width, AdaECE of bins of equal mass."""
+    return as_number(sums.gap.abs().sum(-1) / sums.count.sum(-1))
 
 
-def equal_mass_cuts(weight: Tensor, bins: int) -> Tensor:
-    """(M + 1,) float64 positions of the cuts on the axis of cumulated weight; `equal_mass_bounds` for equal weights."""
-    n = int((weight > 0).sum())
-    return equal_mass_bounds(n, bins).double() * (weight.sum() / max(n, 1))
+def largest_gap(sums: BinSums) -> float:
+    """max_m |confidence − correct| / count over the bins that are not empty, MCE; NaN if all are."""
+    filled = sums.count > 0
+    gaps = (sums.gap.abs() / sums.count).where(filled, sums.gap.new_zeros(()))
+    return as_number(gaps.amax(-1).where(filled.any(-1), gaps.new_tensor(float("nan"))))
 
 
-def sums_between_cuts(values: Tensor, weight: Tensor, cuts: Tensor) -> Tensor:
-    """Weighted sums (M,) of sorted ``values`` (N,), from each of M + 1 ``cuts`` of cumulated weight to the next."""
-    mass = weight.cumsum(0)
-    at = torch.searchsorted(mass, cuts).clamp(max=len(mass) - 1)
-    inside = (cuts - (mass[at] - weight[at])).minimum(weight[at]).clamp(min=0)
-    before = (weight * values).cumsum(0)[at] - weight[at] * values[at]
-    return (before + inside * values[at]).diff()
+def as_number(value: Tensor | npt.NDArray[np.float64]) -> float:
+    """Turn the value of one set of samples into a float; those of B resamples stay an array, whatever the type says."""
+    return float(value) if value.ndim == 0 else cast(float, np.asarray(value))

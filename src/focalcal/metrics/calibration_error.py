@@ -1,21 +1,35 @@
-"""Binned calibration errors: how far confidence is from accuracy, in bins of equal width or equal mass, or by class."""
+"""ECE and MCE: how far confidence is from accuracy in bins of equal width; and how other libraries draw the bins.
 
+- ``"focalcal"``: bins (lower, upper] with the doubles i/M as edges; 0 in the first, 1 in the last.
+- ``"torchmetrics"`` (its multiclass metric): confidence rounded to float32 and bins [lower, upper) with float32 edges;
+  1.0 stands in a bin of its own, the (M + 1)th. Its float32 counters are not reproduced: where they stop counting, the
+  values differ.
+- ``"netcal"``, given float64: bins [lower, upper), the last one closed, with the edges of ``numpy.linspace``. With two
+  classes it bins the probability of class 1, and the frequency of class 1 takes the place of accuracy. (Given float32,
+  netcal counts with float64 edges and averages with float32 edges; that is not reproduced.)
+"""
+
+from typing import Literal, cast, get_args
+
+import numpy as np
 import torch
+from torch import Tensor
 
-from focalcal.metrics.binning import BinSums, equal_mass_sums
-from focalcal.metrics.class_table import ClassSums, ClassTable
-from focalcal.metrics.conventions import Convention, bins_by_convention
-from focalcal.metrics.statistics import block_statistics, measured, sample_statistics
+from focalcal.metrics.binning import BinSums, bin_sums, check_bins, equal_width_sums, largest_gap, mean_gap
+from focalcal.metrics.samples import ConfidenceSamples, block_probabilities, confidence_samples, measured
+from focalcal.metrics.sums import Measurable, Sums, given
 from focalcal.predictions import Predictions
 
+Convention = Literal["focalcal", "torchmetrics", "netcal"]
 
-def ece(preds: Predictions, bins: int = 15, convention: Convention = "focalcal") -> float:
+
+def ece(preds: Measurable, *, bins: int = 15, convention: Convention = "focalcal") -> float:
     """Expected calibration error, Σ_m (n_m / n) |accuracy_m − confidence_m|, over M bins of equal width.
 
     Args:
         preds: N predictions of K classes.
-        bins: the number of bins M.
-        convention: which bin a value on an edge belongs to; ``"torchmetrics"`` and ``"netcal"`` give those libraries'
+        bins: The number of bins M.
+        convention: Which bin a value on an edge belongs to; ``"torchmetrics"`` and ``"netcal"`` give those libraries'
             values.
 
     Examples:
@@ -26,13 +40,13 @@ def ece(preds: Predictions, bins: int = 15, convention: Convention = "focalcal")
     return mean_gap(bins_by_convention(preds, bins, convention))
 
 
-def mce(preds: Predictions, bins: int = 15, convention: Convention = "focalcal") -> float:
+def mce(preds: Measurable, *, bins: int = 15, convention: Convention = "focalcal") -> float:
     """Maximum calibration error, max_m |accuracy_m − confidence_m|, over the bins that hold samples.
 
     Args:
         preds: N predictions of K classes.
-        bins: the number of bins M, of equal width.
-        convention: as for `ece`.
+        bins: The number of bins M, of equal width.
+        convention: As for `ece`.
 
     Examples:
         >>> mce(Predictions.from_probs([[0.75, 0.25], [0.625, 0.375], [1.0, 0.0]], [0, 1, 0]), bins=4)
@@ -41,68 +55,54 @@ def mce(preds: Predictions, bins: int = 15, convention: Convention = "focalcal")
     return largest_gap(bins_by_convention(preds, bins, convention))
 
 
-def ada_ece(preds: Predictions, bins: int = 15) -> float:
-    """Adaptive ECE: Σ_m (n_m / n) |accuracy_m − confidence_m| over M bins of equal mass.
-
-    The samples are sorted by confidence, stably, and cut as ``numpy.array_split`` cuts: sizes differ by at most one,
-    ties go by position. Fewer samples than bins leave bins empty. With weights the cuts lie at the same fractions of
-    the total weight, and a sample on a cut is shared by both bins in proportion.
+def bins_by_convention(preds: Measurable, bins: int, convention: Convention = "focalcal") -> BinSums:
+    """Sum over bins of equal width of confidence, as ``convention`` draws them.
 
     Args:
         preds: N predictions of K classes.
-        bins: the number of bins M.
+        bins: The number of bins M.
+        convention: ``"focalcal"``, ``"torchmetrics"`` or ``"netcal"``.
+
+    Returns:
+        Sums of shape (M,), or (M + 1,) for torchmetrics.
 
     Examples:
-        >>> ada_ece(Predictions.from_probs([[0.75, 0.25], [0.625, 0.375], [1.0, 0.0]], [0, 1, 0]), bins=2)
-        0.125
+        >>> preds = Predictions.from_probs([[0.5, 0.5], [1.0, 0.0]], [0, 0])
+        >>> bins_by_convention(preds, 2).count.tolist(), bins_by_convention(preds, 2, "torchmetrics").count.tolist()
+        ([1, 1], [0, 1, 1])
     """
-    stats = sample_statistics(preds)
-    return mean_gap(equal_mass_sums(stats.confidence, stats.correct, bins, stats.weight))
+    if isinstance(preds, Sums):
+        return cast(BinSums, given(preds, "bins"))
+    check_bins(bins)
+    if convention not in get_args(Convention):
+        raise ValueError(f"convention is {convention!r}; it must be 'focalcal', 'torchmetrics' or 'netcal'.")
+    if convention == "netcal":
+        return _as_netcal(measured(preds), bins)
+    samples = confidence_samples(preds)
+    if convention == "torchmetrics":
+        return _as_torchmetrics(samples, bins)
+    return equal_width_sums(samples.confidence, samples.correct, bins, samples.weight)
 
 
-def classwise_ece(preds: Predictions, bins: int = 15) -> float:
-    """Classwise ECE: (1/K) Σ_k Σ_m (n_km / n) |frequency_km − confidence_km|, over M bins of equal width of each p_k.
-
-    K is the number of outputs: a class that no label names counts like any other.
-
-    Args:
-        preds: N predictions of K classes.
-        bins: the number of bins M.
-
-    Examples:
-        >>> classwise_ece(Predictions.from_probs([[0.75, 0.25], [0.5, 0.5]], [0, 1]), bins=2)
-        0.25
-    """
-    return class_table(preds, bins).classwise_ece
+def _as_torchmetrics(samples: ConfidenceSamples, bins: int) -> BinSums:
+    rounded = samples.confidence.float().double()
+    lower_edges = torch.linspace(0, 1, bins + 1, dtype=torch.float32).double()
+    return _closed_below(ConfidenceSamples(rounded, samples.correct, samples.weight), lower_edges)
 
 
-def class_table(preds: Predictions, bins: int = 15) -> ClassTable:
-    """Counts, confidence and labels by class and bin, (K, bins) each: the reliability diagrams of all classes.
-
-    Args:
-        preds: N predictions of K classes.
-        bins: the number of bins, of equal width.
-
-    Examples:
-        >>> class_table(Predictions.from_probs([[0.75, 0.25], [0.5, 0.5]], [0, 1]), bins=2).label.tolist()
-        [[0, 1], [1, 0]]
-    """
-    preds = measured(preds)
-    sums = ClassSums.zeros(preds.num_classes, bins, weighted=preds.weights is not None)
-    spare = None
-    for stats, probs in block_statistics(preds):
-        spare = torch.empty(probs.shape, dtype=torch.float64) if spare is None else spare
-        sums.add(probs, stats.label, stats.weight, spare)
-    return sums.table()
+def _as_netcal(preds: Predictions, bins: int) -> BinSums:
+    if preds.num_classes == 2:
+        confidence = torch.cat([probs[:, 1].clone() for _, probs in block_probabilities(preds)])
+        correct = preds.hard_labels == 1
+    else:
+        samples = confidence_samples(preds)
+        confidence, correct = samples.confidence, samples.correct
+    # It moves 0 and 1 inwards by the epsilon of the type.
+    epsilon = torch.finfo(torch.float64).eps
+    moved = ConfidenceSamples(confidence.clamp(epsilon, 1 - epsilon), correct, preds.weights)
+    return _closed_below(moved, torch.from_numpy(np.linspace(0, 1, bins + 1)[:-1]))
 
 
-def mean_gap(sums: BinSums) -> float:
-    """Σ_m |confidence − correct| / Σ count: ECE of equal-width bins, AdaECE of equal-mass bins."""
-    return float(sums.gap.abs().sum() / sums.count.sum())
-
-
-def largest_gap(sums: BinSums) -> float:
-    """max_m |confidence − correct| / count over the bins that are not empty; NaN if all are."""
-    filled = sums.count > 0
-    gaps = sums.gap[filled].abs() / sums.count[filled]
-    return float(gaps.max()) if len(gaps) else float("nan")
+def _closed_below(samples: ConfidenceSamples, lower_edges: Tensor) -> BinSums:
+    index = torch.bucketize(samples.confidence, lower_edges, right=True) - 1
+    return bin_sums(index, len(lower_edges), samples.confidence, samples.correct, samples.weight)

@@ -1,38 +1,12 @@
-"""What `evaluate` and `Accumulator.compute` give: numbers with their intervals and bounds, to read or to write out."""
+"""Results of `evaluate` and `Accumulator.compute`: numbers with their intervals and bounds, to read or to write out."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-# In the order of tables: how often it is right, what it loses, how far confidence is off, how confident it is.
-METRIC_TITLES: Mapping[str, str] = {
-    "error": "error",
-    "accuracy": "accuracy",
-    "top_5_accuracy": "top-5 accuracy",
-    "nll": "NLL (nats)",
-    "brier": "Brier score",
-    "ece": "ECE",
-    "ece_floor": "ECE of a perfect model (floor)",
-    "debiased_ece": "debiased ECE (L2)",
-    "smooth_ece": "smooth ECE",
-    "mce": "MCE",
-    "ada_ece": "AdaECE",
-    "classwise_ece": "classwise-ECE",
-    "signed_gap": "mean confidence − accuracy",
-    "nll_calibration": "NLL, calibration part",
-    "nll_refinement": "NLL, refinement part",
-    "brier_calibration": "Brier, calibration part",
-    "brier_refinement": "Brier, refinement part",
-    "mean_confidence": "mean confidence",
-    "mean_confidence_right": "mean confidence, right",
-    "mean_confidence_wrong": "mean confidence, wrong",
-    "mean_entropy": "mean entropy (nats)",
-    "mean_entropy_right": "mean entropy, right",
-    "mean_entropy_wrong": "mean entropy, wrong",
-    "confident_share": "confidence ≥ 0.99 (|S99|)",
-    "confident_accuracy": "accuracy of |S99|",
-}
+from focalcal.base.files import null_for_nan
+from focalcal.metrics.catalogue import METRICS, Method
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,15 +14,15 @@ class Evaluation:
     """Metrics by name: fractions or nats, NaN where one is undefined.
 
     Attributes:
-        values: the metrics.
-        n: the number of samples that count.
+        values: The metrics; ``evaluation["ece"]`` is one of them.
+        n: The number of samples that count.
         num_classes: K.
-        bins: the number of bins of binned metrics.
+        bins: The number of bins of binned metrics.
         intervals: (low, high) of those metrics that have an interval.
-        level: how often such an interval covers what it estimates; None without intervals.
-        bounds: how far from the exact value a metric may be, where it is not computed exactly.
-        notes: sentences about what was left out or approximated, and why.
-        method: how the intervals were made; None without intervals.
+        level: Level of the intervals; None without intervals.
+        bounds: How far from the exact value a metric may be, where it is not computed exactly.
+        notes: Sentences about what was left out or approximated, and why.
+        method: How the intervals were made; None without intervals.
 
     Examples:
         >>> evaluation = Evaluation({"ece": 0.031, "mce": float("nan")}, n=100, num_classes=2, bins=15)
@@ -56,6 +30,8 @@ class Evaluation:
         Evaluation of 100 samples, 2 classes, 15 bins
           ECE  0.0310
           MCE       –
+        >>> evaluation["ece"]
+        0.031
         >>> evaluation.to_dict()["values"]
         {'ece': 0.031, 'mce': None}
     """
@@ -70,22 +46,28 @@ class Evaluation:
     notes: tuple[str, ...] = ()
     method: str | None = None
 
+    def __getitem__(self, metric: str) -> float:
+        return self.values[metric]
+
     def to_dict(self) -> dict[str, Any]:
-        """Everything in lists, dicts and numbers that JSON has: NaN and infinite numbers become None."""
-        return {
-            "n": self.n,
-            "num_classes": self.num_classes,
-            "bins": self.bins,
-            "level": self.level,
-            "method": self.method,
-            "values": {name: _finite(value) for name, value in self.values.items()},
-            "intervals": {name: [_finite(low), _finite(high)] for name, (low, high) in self.intervals.items()},
-            "bounds": {name: _finite(bound) for name, bound in self.bounds.items()},
-            "notes": list(self.notes),
-        }
+        """Return everything in lists, dicts and numbers that JSON has: NaN and infinite numbers become None."""
+        content: dict[str, Any] = null_for_nan(
+            {
+                "n": self.n,
+                "num_classes": self.num_classes,
+                "bins": self.bins,
+                "level": self.level,
+                "method": self.method,
+                "values": self.values,
+                "intervals": self.intervals,
+                "bounds": self.bounds,
+                "notes": self.notes,
+            }
+        )
+        return content
 
     def to_markdown(self) -> str:
-        """A table with one metric a row.
+        """Return a table with one metric per row.
 
         Examples:
             >>> print(Evaluation({"ece": 0.031}, 100, 2, 15, {"ece": (0.01, 0.05)}, level=0.9).to_markdown())
@@ -113,13 +95,9 @@ class Evaluation:
 
     def _rows(self) -> list[tuple[str, str, str]]:
         return [
-            (METRIC_TITLES.get(name, name), _text(value), _interval_text(self.intervals.get(name)))
+            (METRICS[name].heading if name in METRICS else name, _text(value), _interval_text(self.intervals.get(name)))
             for name, value in self.values.items()
         ]
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
 
 
 def _text(number: float) -> str:
@@ -128,3 +106,35 @@ def _text(number: float) -> str:
 
 def _interval_text(interval: tuple[float, float] | None) -> str:
     return "" if interval is None or math.isnan(interval[0]) else f"{_text(interval[0])} – {_text(interval[1])}"
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """The metrics wanted, and how.
+
+    Attributes:
+        names: The metrics, in the order wanted.
+        by_name: Whether they were named, or are all that there are.
+        bins: Number of bins of binned metrics.
+        resamples: Number of resamples that intervals are made of; 0 for no intervals.
+        level: Level of the intervals.
+        seed: Seed for the draws.
+        method: Method of the intervals.
+    """
+
+    names: tuple[str, ...]
+    by_name: bool
+    bins: int
+    resamples: int
+    level: float
+    seed: int
+    method: Method = "basic"
+
+    def select(self, evaluation: Evaluation) -> Evaluation:
+        """Return only what is wanted, in its order."""
+        values, bounds = evaluation.values, evaluation.bounds
+        return replace(
+            evaluation,
+            values={name: values[name] for name in self.names if name in values},
+            bounds={name: bounds[name] for name in self.names if name in bounds},
+        )

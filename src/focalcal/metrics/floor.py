@@ -16,13 +16,13 @@ import torch
 from scipy.special import betaln
 from torch import Tensor
 
-from focalcal.metrics.binning import bin_index, sum_by_index
-from focalcal.metrics.statistics import ConfidenceSamples, sample_statistics
-from focalcal.predictions import Predictions
+from focalcal.metrics.binning import as_number, bin_index, sum_by_index
+from focalcal.metrics.samples import confidence_samples
+from focalcal.metrics.sums import Measurable, Sums, given
 
 
-def ece_floor(preds: Predictions, bins: int = 15) -> float:
-    """Expected ECE of a perfectly calibrated model with the same confidences (formula: the module's first lines).
+def ece_floor(preds: Measurable, *, bins: int = 15) -> float:
+    """Compute the expected ECE of a perfectly calibrated model with the same confidences (formula: see the module).
 
     Args:
         preds: predictions, of which only confidence and weights matter.
@@ -32,20 +32,19 @@ def ece_floor(preds: Predictions, bins: int = 15) -> float:
         A number between 0 and 1. An ECE near it does not show that the model is miscalibrated.
 
     Examples:
+        >>> from focalcal.predictions import Predictions
         >>> probs = torch.tensor([[0.5, 0.5]]).expand(4, 2)  # |heads − 2| of four tosses is 0.75 on average
         >>> round(ece_floor(Predictions.from_probs(probs, torch.zeros(4, dtype=torch.int64))), 6)
         0.1875
     """
-    return ece_floor_from_statistics(sample_statistics(preds), bins)
-
-
-def ece_floor_from_statistics(statistics: ConfidenceSamples, bins: int = 15) -> float:
-    """`ece_floor` from what `sample_statistics` gives."""
-    return float(ece_floor_of_sums(floor_sums(statistics.confidence, bins, statistics.weight)))
+    if isinstance(preds, Sums):
+        return as_number(ece_floor_of_sums(given(preds, "chance")))
+    samples = confidence_samples(preds)
+    return as_number(ece_floor_of_sums(floor_sums(samples.confidence, bins, samples.weight)))
 
 
 def floor_sums(confidence: Tensor, bins: int = 15, weight: Tensor | None = None) -> Tensor:
-    """What the floor needs to know of each bin; sums of parts of the data add up to the whole's.
+    """Sum what the floor needs to know of each bin; sums of parts of the data add up to the whole's.
 
     Args:
         confidence: (N,) in [0, 1].
@@ -67,7 +66,7 @@ def floor_sums(confidence: Tensor, bins: int = 15, weight: Tensor | None = None)
 
 
 def ece_floor_of_sums(sums: Tensor) -> Tensor:
-    """The floor from `floor_sums`.
+    """Compute the floor from `floor_sums`.
 
     Args:
         sums: (…, 5, bins) float64.

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from focalcal.metrics.statistics import sample_statistics
+from focalcal.metrics.samples import sample_statistics
 from focalcal.predictions import Predictions
-from focalcal.predictions.masking import answer_classes, masked_classes
+from focalcal.predictions.masking import answer_classes
 
 Score = Literal["entropy", "confidence"]
 
@@ -34,7 +34,7 @@ class OodEvaluation(NamedTuple):
     score: Score
 
 
-def ood_auroc(in_distribution: Predictions, out_of_distribution: Predictions, score: Score = "entropy") -> float:
+def ood_auroc(in_distribution: Predictions, out_of_distribution: Predictions, *, score: Score = "entropy") -> float:
     """Probability that an out-of-distribution sample has the higher score, plus half that of a tie.
 
     Args:
@@ -56,7 +56,7 @@ def ood_auroc(in_distribution: Predictions, out_of_distribution: Predictions, sc
 
 
 def fpr_at_tpr(
-    in_distribution: Predictions, out_of_distribution: Predictions, tpr: float = 0.95, score: Score = "entropy"
+    in_distribution: Predictions, out_of_distribution: Predictions, *, tpr: float = 0.95, score: Score = "entropy"
 ) -> float:
     """Smallest share of in-distribution samples flagged by a threshold that flags at least `tpr` of the others.
 
@@ -69,13 +69,13 @@ def fpr_at_tpr(
         >>> fpr_at_tpr(inside, outside)
         0.5
     """
-    return ood_evaluate(in_distribution, out_of_distribution, score, tpr).fpr_at_tpr
+    return ood_evaluate(in_distribution, out_of_distribution, score=score, tpr=tpr).fpr_at_tpr
 
 
 def ood_evaluate(
-    in_distribution: Predictions, out_of_distribution: Predictions, score: Score = "entropy", tpr: float = 0.95
+    in_distribution: Predictions, out_of_distribution: Predictions, *, score: Score = "entropy", tpr: float = 0.95
 ) -> OodEvaluation:
-    """`ood_auroc` and `fpr_at_tpr` from one pass over the predictions."""
+    """Compute `ood_auroc` and `fpr_at_tpr` from one pass over the predictions."""
     if not 0 < tpr <= 1:
         raise ValueError(f"tpr must be above 0 and at most 1, not {tpr}: it is the share of samples to be found.")
     curve = RocCurve.of(in_distribution, out_of_distribution, score)
@@ -118,7 +118,7 @@ def uncertainty(preds: Predictions, score: Score = "entropy") -> npt.NDArray[np.
     """(N,) float64: how little the model trusts itself, by entropy in nats or by minus its confidence."""
     if bool((preds.values.isnan() | (preds.values == torch.inf)).any()):
         raise ValueError("The predictions hold NaN or +inf; make them with Predictions.from_logits or from_probs.")
-    if masked_classes(preds):  # a label does not matter, so it may be one that could not be an answer
+    if preds.masked_classes:  # a label does not matter, so it may be one that could not be an answer
         preds = replace(preds, labels=torch.full((len(preds),), answer_classes(preds)[0]))
     statistics = sample_statistics(preds)
     values = statistics.entropy if score == "entropy" else -statistics.confidence
@@ -138,7 +138,7 @@ def _check(inside: Predictions, outside: Predictions, score: Score) -> None:
             f"The in-distribution predictions have {inside.num_classes} classes and the others {outside.num_classes}: "
             "pass outputs of the same model."
         )
-    if masked_classes(inside) != masked_classes(outside):
+    if inside.masked_classes != outside.masked_classes:
         raise ValueError("The two sets of predictions have other masked classes: pass outputs of the same model.")
 
 

@@ -17,16 +17,18 @@ descend from there. No part is negative: T = 1 is among the candidates.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from focalcal.metrics.binning import as_number
+from focalcal.metrics.samples import SampleStatistics, measured, sample_statistics
 from focalcal.metrics.scores import mean_of
-from focalcal.metrics.statistics import SampleStatistics, measured, sample_statistics
-from focalcal.metrics.temperature_search import fit_inverse_temperature, logits_of
+from focalcal.metrics.sums import Measurable, Sums, given
 from focalcal.predictions import Predictions
+from focalcal.temperature import fit_inverse_temperature
 
 _BLOCK_NUMBERS = 2**19
 # The search goes over every n-th row, at least this many, before it goes over all of them.
@@ -101,45 +103,57 @@ class LossSplits(NamedTuple):
     nll: LossSplit
     brier: LossSplit
 
-    def metrics(self) -> dict[str, float]:
-        """The four parts by the names that `evaluate` gives them."""
-        return {
-            "nll_calibration": self.nll.calibration,
-            "nll_refinement": self.nll.refinement,
-            "brier_calibration": self.brier.calibration,
-            "brier_refinement": self.brier.refinement,
-        }
+    @property
+    def parts(self) -> "LossParts":
+        """Both losses, and what the best temperatures leave of them."""
+        numbers = (self.nll.total, self.nll.refinement, self.brier.total, self.brier.refinement)
+        return LossParts(*(torch.tensor(number, dtype=torch.float64) for number in numbers))
+
+
+class LossParts(NamedTuple):
+    """Mean losses, and after the best temperature: () float64 each, or (B,) for B resamples."""
+
+    nll: Tensor
+    nll_refinement: Tensor
+    brier: Tensor
+    brier_refinement: Tensor
 
 
 def loss_splits(preds: Predictions, statistics: SampleStatistics | None = None) -> LossSplits:
     """Both splits with as few passes over the outputs as possible; arguments as in `nll_split`."""
-    if measured(preds) is not preds:
+    if preds.masked_classes:
         raise ValueError("The calibration part of a loss cannot be computed where classes are masked.")
+    preds = measured(preds)
     statistics = sample_statistics(preds) if statistics is None else statistics
-    logits = logits_of(preds)
+    logits = preds.logits()
     nll = _split_nll(preds, logits, mean_of(statistics.nll, statistics))
     brier = _split_brier(preds, logits, mean_of(statistics.brier, statistics), nll.temperature)
     return LossSplits(nll, brier)
 
 
-def nll_calibration(preds: Predictions) -> float:
-    """What the best temperature takes away from the NLL, in nats (`nll_split`)."""
-    return nll_split(preds).calibration
+def loss_parts(preds: Measurable) -> LossParts:
+    """Split both losses of predictions; sums have the parts."""
+    return cast(LossParts, given(preds, "outputs")) if isinstance(preds, Sums) else loss_splits(preds).parts
 
 
-def nll_refinement(preds: Predictions) -> float:
-    """NLL after the best temperature, in nats (`nll_split`)."""
-    return nll_split(preds).refinement
+def nll_calibration(preds: Measurable) -> float:
+    """Compute what the best temperature takes away from the NLL, in nats (`nll_split`)."""
+    return as_number((parts := loss_parts(preds)).nll - parts.nll_refinement)
 
 
-def brier_calibration(preds: Predictions) -> float:
-    """What the best temperature takes away from the Brier score (`brier_split`)."""
-    return brier_split(preds).calibration
+def nll_refinement(preds: Measurable) -> float:
+    """Compute the NLL after the best temperature, in nats (`nll_split`)."""
+    return as_number(loss_parts(preds).nll_refinement)
 
 
-def brier_refinement(preds: Predictions) -> float:
-    """Brier score after the best temperature (`brier_split`)."""
-    return brier_split(preds).refinement
+def brier_calibration(preds: Measurable) -> float:
+    """Compute what the best temperature takes away from the Brier score (`brier_split`)."""
+    return as_number((parts := loss_parts(preds)).brier - parts.brier_refinement)
+
+
+def brier_refinement(preds: Measurable) -> float:
+    """Compute the Brier score after the best temperature (`brier_split`)."""
+    return as_number(loss_parts(preds).brier_refinement)
 
 
 def _split_nll(preds: Predictions, logits: Tensor, total: float) -> LossSplit:

@@ -16,7 +16,9 @@ smECE_σ falls as σ grows. A pointwise error ε at the solution σ therefore mo
 """
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +26,9 @@ import scipy.fft
 import torch
 from torch import Tensor
 
-from focalcal.metrics.statistics import ConfidenceSamples, sample_statistics
-from focalcal.predictions import Predictions
+from focalcal.metrics.binning import as_number
+from focalcal.metrics.samples import ConfidenceSamples, confidence_samples
+from focalcal.metrics.sums import Measurable, Sums, given
 
 Array = npt.NDArray[np.float64]
 
@@ -36,7 +39,7 @@ _GRIDDING = 9 / 16 / 24 * 2.801
 # A line through two points h apart is off by at most h²/8 |R″|; 0.968 = ∫|φ″|.
 _INTEGRATION = 0.968 / 8
 # Cubic Lagrange weights of the nodes −1, 0, 1, 2 (rows) as polynomials 1, u, u², u³ (columns) of the place u in [0, 1].
-_CUBIC_WEIGHTS = ((0, -1 / 3, 1 / 2, -1 / 6), (1, -1 / 2, -1, 1 / 2), (0, 1, 1 / 2, -1 / 2), (0, -1 / 6, 0, 1 / 6))
+CUBIC_WEIGHTS = ((0, -1 / 3, 1 / 2, -1 / 6), (1, -1 / 2, -1, 1 / 2), (0, 1, 1 / 2, -1 / 2), (0, -1 / 6, 0, 1 / 6))
 _POINTS_PER_WIDTH, _FEWEST_POINTS = 64, 2048
 _TOLERANCE = 1e-10
 _MOST_STEPS = 60
@@ -44,46 +47,66 @@ _MOST_STEPS = 60
 _ROUNDING = 1e-12
 
 
-class BoundedValue(NamedTuple):
-    """A number and how far from the exact one it may be."""
+@dataclass(frozen=True)
+class Residuals:
+    """Residuals on a grid, which smooth ECE is a function of; those of parts of the data add up to the whole's.
 
-    value: float
-    bound: float
+    Attributes:
+        grid: (cells + 1,) float64 from `residual_grid`, or (B, cells + 1) for B resamples; at least 64 cells.
+        total: The number of samples, or their weight: (), or (B,).
+        absolute: Σ weight · |correct − confidence|.
+    """
+
+    grid: Tensor
+    total: Tensor
+    absolute: Tensor
+
+    @classmethod
+    def of_samples(cls, samples: ConfidenceSamples) -> "Residuals":
+        """Put the residuals of samples on the grid."""
+        size = (samples.correct.double() - samples.confidence).abs() * samples.mass
+        grid = residual_grid(samples.confidence, samples.correct, samples.weight)
+        return cls(grid, samples.mass.sum(), size.sum())
+
+    @cached_property
+    def solution(self) -> tuple[Tensor, Tensor]:
+        """The smooth ECE, and a bound on its distance from the exact one."""
+        grids = self.grid.reshape(-1, self.grid.shape[-1])
+        found = smooth_ece_of_grids(grids, self.total.reshape(-1), self.absolute.reshape(-1))
+        return found[0].reshape(self.total.shape), found[1].reshape(self.total.shape)
 
 
-def smooth_ece(preds: Predictions) -> float:
-    """Smooth calibration error of the top-label confidence (see the module's first lines for the formula).
+def smooth_ece(preds: Measurable) -> float:
+    """Compute the smooth calibration error of the top-label confidence (see the module's first lines for the formula).
 
     Args:
         preds: predictions; per-sample weights count as usual.
 
     Returns:
         A number between 0 and 1, within 1e-4 of the exact one in the worst case and usually within 2e-6
-        (`smooth_ece_of_grid` gives the bound); NaN without samples.
+        (`Residuals.solution` gives the bound); NaN without samples.
 
     Examples:
+        >>> from focalcal.predictions import Predictions
         >>> probs = torch.tensor([[0.8, 0.2]]).expand(10, 2)
         >>> labels = torch.tensor([0] * 6 + [1] * 4)  # says 0.8, is right in 0.6
         >>> round(smooth_ece(Predictions.from_probs(probs, labels)), 6)
         0.2
     """
-    return smooth_ece_from_statistics(sample_statistics(preds)).value
+    return as_number(residuals(preds).solution[0])
 
 
-def smooth_ece_from_statistics(statistics: ConfidenceSamples) -> BoundedValue:
-    """Smooth calibration error, and a bound on its error, from what `sample_statistics` gives."""
-    s = statistics
-    grid = residual_grid(s.confidence, s.correct, s.weight)
-    residual = (s.correct.double() - s.confidence).abs()
-    total = float(len(residual) if s.weight is None else s.weight.sum())
-    absolute = float(residual.sum() if s.weight is None else residual @ s.weight)
-    return smooth_ece_of_grid(grid, total, absolute)
+def residuals(preds: Measurable) -> Residuals:
+    """Put the residuals of predictions on the grid; sums have them."""
+    if isinstance(preds, Sums):
+        return cast(Residuals, given(preds, "residuals"))
+    return Residuals.of_samples(confidence_samples(preds))
 
 
 def residual_grid(
     confidence: Tensor, correct: Tensor, weight: Tensor | None = None, cells: int = CELLS, rows: int = 2**17
 ) -> Tensor:
-    """Residuals correct − confidence on the nodes 0, 1/cells, …, 1. Grids of parts of the data add up to the whole's.
+    """Put residuals correct − confidence on the nodes 0, 1/cells, …, 1; grids of parts of the data add up.
 
     Args:
         confidence: (N,) in [0, 1].
@@ -104,7 +127,7 @@ def residual_grid(
     for start in range(0, len(confidence), rows):
         part = slice(start, start + rows)
         _add_moments(moments, confidence[part].double(), correct[part], None if weight is None else weight[part])
-    spread = torch.tensor(_CUBIC_WEIGHTS, dtype=torch.float64) @ moments
+    spread = torch.tensor(CUBIC_WEIGHTS, dtype=torch.float64) @ moments
     padded = torch.zeros(cells + 3, dtype=torch.float64)  # nodes −1 … cells + 1
     for offset in range(4):
         padded[offset : offset + cells] += spread[offset]
@@ -129,24 +152,8 @@ def _add_moments(moments: Tensor, confidence: Tensor, correct: Tensor, weight: T
         term *= place
 
 
-def smooth_ece_of_grid(grid: Tensor, total: float, absolute: float) -> BoundedValue:
-    """Smooth calibration error of residuals on a grid, and a bound on its distance from the exact one.
-
-    Args:
-        grid: (cells + 1,) float64 from `residual_grid`, at least 64 cells.
-        total: number of samples, or their total weight.
-        absolute: Σ weight · |correct − confidence|.
-
-    Returns:
-        The value and the bound; NaN for both if total is 0.
-    """
-    sums = torch.tensor([[total], [absolute]], dtype=torch.float64)
-    values, bounds = smooth_ece_of_grids(grid[None], *sums)
-    return BoundedValue(float(values[0]), float(bounds[0]))
-
-
 def smooth_ece_of_grids(grids: Tensor, total: Tensor, absolute: Tensor) -> tuple[Tensor, Tensor]:
-    """`smooth_ece_of_grid` for many grids at once, as a bootstrap needs.
+    """Compute the smooth ECE of many grids at once, as a bootstrap needs.
 
     Args:
         grids: (B, cells + 1) float64.

@@ -1,5 +1,5 @@
-"""The networks: those of the paper on focal loss and small ones, all with ``features`` and ``classifier``."""
+"""Networks: those of the paper on focal loss and small ones, all with ``features`` and ``classifier``."""
 
-from focalcal.models.registry import MODEL_NAMES, build_model, model_options
+from focalcal.models.model_registry import MODEL_NAMES, build_model, model_options
 
 __all__ = ["MODEL_NAMES", "build_model", "model_options"]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from focalcal.models.network import ImageNetwork, average_windows, initialise, pooled_size, positive
+from focalcal.models.network import ImageNetwork, average_windows, check_positive, compute_pooled_size, initialise
 from focalcal.models.resnet import convolution
 
 POOLING_WINDOW = 4
@@ -16,8 +16,8 @@ class DenseLayer(nn.Module):
     """Adds ``growth`` channels to those it is given: 1×1 to four times the growth, then 3×3.
 
     Args:
-        inputs: channels of x.
-        growth: channels to add.
+        inputs: Channels of x.
+        growth: Channels to add.
     """
 
     def __init__(self, inputs: int, growth: int) -> None:
@@ -32,7 +32,7 @@ class DenseLayer(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """From (N, inputs, H, W) to (N, inputs + growth, H, W)."""
+        """Map (N, inputs, H, W) to (N, inputs + growth, H, W)."""
         return torch.cat((x, self.body(x)), 1)
 
 
@@ -40,8 +40,8 @@ class Transition(nn.Sequential):
     """Fewer channels and half the height and width between two stages.
 
     Args:
-        inputs: channels before.
-        outputs: channels after.
+        inputs: Channels before.
+        outputs: Channels after.
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:
@@ -55,17 +55,17 @@ class DenseNet(ImageNetwork):
 
     Args:
         num_classes: K.
-        depths: dense layers of each stage.
-        growth: channels that a layer adds; the stem has twice as many.
-        in_channels: channels of an image.
-        image_size: height and width of an image.
+        depths: Dense layers of each stage.
+        growth: Channels that a layer adds; the stem has twice as many.
+        in_channels: Channels of an image.
+        image_size: Height and width of an image.
     """
 
     def __init__(
         self, num_classes: int, *, depths: Sequence[int], growth: int, in_channels: int, image_size: int
     ) -> None:
         super().__init__(in_channels, image_size)
-        side = pooled_size(image_size, len(depths) - 1, POOLING_WINDOW)
+        side = compute_pooled_size(image_size, len(depths) - 1, POOLING_WINDOW)
         channels = 2 * growth
         self.stem = convolution(in_channels, channels, 3)
         self.stages = nn.Sequential()
@@ -76,16 +76,16 @@ class DenseNet(ImageNetwork):
             self.stages.append(nn.Sequential(*before, *layers))
             channels += growth * depth
         self.norm = nn.BatchNorm2d(channels)
-        self.classifier = nn.Linear(channels * side * side, positive("num_classes", num_classes, 2))
+        self.classifier = nn.Linear(channels * side * side, check_positive("num_classes", num_classes, 2))
         initialise(self, convolutions="fan_in")  # a layer has up to 1024 inputs and only 32 outputs
 
     def extract(self, x: Tensor) -> Tensor:
-        """Pooled features (N, F) of images (N, C, S, S)."""
+        """Compute pooled features (N, F) of images (N, C, S, S)."""
         return average_windows(functional.relu(self.norm(self.stages(self.stem(x)))), POOLING_WINDOW)
 
 
 def densenet121(num_classes: int, *, in_channels: int = 3, image_size: int = 32) -> DenseNet:
-    """DenseNet-121: stages of 6, 12, 24 and 16 layers, growth 32, halved channels between stages.
+    """Build DenseNet-121: stages of 6, 12, 24 and 16 layers, growth 32, halved channels between stages.
 
     Examples:
         >>> sum(p.numel() for p in densenet121(10).parameters())

@@ -6,15 +6,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from focalcal.models.network import full_precision
+from focalcal.models.network import compute_in_full_precision
 
 _WINDOW = 5  # of every convolution and pooling
 _PADDING = 0  # the row of the embedding that stands for padding
+# Padding that is left out: entries of the last map are 25 positions apart, so leaving out multiples of 25 keeps all
+# windows where they are; an entry of the first pooled map sees 9 positions, so 8 of padding stay in front of the
+# longest text; and the second pooling needs four entries of the first besides the padding that is put in front.
+_STEP = _WINDOW**2
+_KEPT_PADDING = 2 * (_WINDOW - 1)
+_LEAST_WIDTH = 3 * _WINDOW + _KEPT_PADDING + 1
 _INITIALIZATIONS = ("glorot", "pytorch")
 
 
 class TextInputs(Protocol):
-    """Texts whose common padding was left out, as :class:`focalcal.data.token_samples.TextBatch` has them."""
+    """Texts of which padding was left out, such as :class:`focalcal.data.text_tokens.TextBatch`."""
 
     @property
     def words(self) -> Tensor:
@@ -22,7 +28,7 @@ class TextInputs(Protocol):
 
     @property
     def left_out(self) -> int:
-        """How many positions of padding were left out in front: a multiple of 25."""
+        """Number of positions of padding that were left out in front of every text."""
 
 
 class GlobalPoolingCNN(nn.Module):
@@ -34,16 +40,16 @@ class GlobalPoolingCNN(nn.Module):
     Args:
         num_classes: K.
         embeddings: (V, E) word vectors; row 0 is that of padding. They are copied.
-        channels: maps of each convolution, and units of the dense layer.
-        pool_stride: how far apart the windows of the two poolings are, 5 or 1; with 1 the maps keep their length.
-        dropout: share of the dense layer's units that training drops.
-        freeze: whether the word vectors stay as they are.
+        channels: Maps of each convolution, and units of the dense layer.
+        pool_stride: Distance between the windows of the two poolings, 5 or 1; with 1 the maps keep their length.
+        dropout: Share of the dense layer's units that training drops.
+        freeze: Whether the word vectors are not trained.
         initialization: "glorot": weights start uniform as Glorot and Bengio (2010) propose and biases at 0, as they do
             in Keras; "pytorch": as PyTorch's layers start.
 
     Attributes:
-        embedding: the word vectors, an ``nn.Embedding``.
-        classifier: the last layer.
+        embedding: The word vectors, an ``nn.Embedding``.
+        classifier: The last layer.
 
     Examples:
         >>> net = GlobalPoolingCNN(20, embeddings=torch.randn(50, 100))
@@ -87,7 +93,7 @@ class GlobalPoolingCNN(nn.Module):
 
     @property
     def least_positions(self) -> int:
-        """How many positions one entry of the last map sees; a shorter text is padded to it."""
+        """Number of positions that one entry of the last map sees; a shorter text is padded to it."""
         positions = _WINDOW
         for _ in range(2):
             positions = (positions - 1) * self.pool_stride + _WINDOW  # before the pooling
@@ -95,45 +101,63 @@ class GlobalPoolingCNN(nn.Module):
         return positions
 
     def forward(self, texts: Tensor | TextInputs) -> Tensor:
-        """(N, K) logits of (N, L) int64 texts, rows of the embedding."""
-        return full_precision(self.classifier, self.features(texts))
+        """Compute (N, K) logits of (N, L) int64 texts, rows of the embedding."""
+        return compute_in_full_precision(self.classifier, self.features(texts))
 
     def features(self, texts: Tensor | TextInputs) -> Tensor:
-        """(N, channels) what the last layer is given."""
+        """Compute (N, channels) inputs of the last layer."""
         words, left_out = (texts, 0) if isinstance(texts, Tensor) else (texts.words, texts.left_out)
-        missing = 0 if left_out else max(0, self.least_positions - words.shape[1])
+        words, left_out = self._add_padding(words, left_out)
         # One text is computed twice: a convolution of one picture rounds in its own way, which depends on its width.
         some = words.expand(2, -1) if len(words) == 1 else words
-        maps = self.maps(functional.pad(some, (missing, 0), value=_PADDING), left_out)[: len(words)]
+        maps = self.maps(some, left_out)[: len(words)]
         x = functional.relu(maps).amax(dim=1)
         dense: Tensor = self.dropout(torch.relu(self.dense(x)))
         return dense
 
-    def maps(self, words: Tensor, left_out: int) -> Tensor:
-        """(N, L', channels) the last convolution, of (N, L) rows of the embedding.
+    def _add_padding(self, words: Tensor, left_out: int) -> tuple[Tensor, int]:
+        """Put as much of the padding back as the windows need; return the texts and how much is still left out."""
+        longest = words.shape[1]
+        full = max(longest + left_out, self.least_positions)
+        width = padded_width(longest, full) if left_out else full
+        return functional.pad(words, (width - longest, 0), value=_PADDING), full - width
 
-        What a convolution and a pooling make of nothing but padding is one vector. Behind each of them, so many copies
+    def maps(self, words: Tensor, left_out: int) -> Tensor:
+        """Compute (N, L', channels), the last convolution, of (N, L) rows of the embedding.
+
+        What a convolution and a pooling make of nothing but padding is one vector. After each of them, as many copies
         of it are put in front as the next convolution needs to meet every mixture of padding and text, and padding
         alone if there was enough; further copies would not change the maximum over all positions.
         """
         first, second, third = (cast(nn.Conv1d, layer) for layer in self.convolutions)
         stride = self.pool_stride
         least = (2 * _WINDOW - 2) // stride * stride  # what the second pooling's windows reach beyond their stride
-        x, padding = _convolved_words(first, self.embedding, words)
+        x, padding = _convolve_words(first, self.embedding, words)
         for convolution, needed in ((second, least), (third, _WINDOW)):
-            x, padding = functional.relu(_pooled(x, stride)), functional.relu(padding)  # relu of fewer, the same
+            x, padding = functional.relu(_pool(x, stride)), functional.relu(padding)  # relu of fewer, the same
             left_out //= stride
             added = min(left_out, needed)
             left_out -= added
             if added:
                 x = torch.cat([padding.expand(len(x), added, -1), x], dim=1)
-            x = _convolved(convolution, x)
+            x = _convolve(convolution, x)
             padding = x[:1, :1]  # of padding alone if there was enough; else it is not needed any more
         return x
 
 
-def _convolved_words(convolution: nn.Conv1d, embedding: nn.Embedding, words: Tensor) -> tuple[Tensor, Tensor]:
-    """(N, L - 4, C) the convolution of the word vectors of (N, L) words, and (1, 1, C) that of padding alone.
+def padded_width(longest: int, full: int) -> int:
+    """Return how many of the full number of positions must remain for a batch whose longest text is this long.
+
+    Examples:
+        >>> padded_width(100, full=1000), padded_width(990, full=1000), padded_width(1, full=512)
+        (125, 1000, 37)
+    """
+    spare = full - max(longest + _KEPT_PADDING, _LEAST_WIDTH)
+    return full - max(0, spare // _STEP) * _STEP
+
+
+def _convolve_words(convolution: nn.Conv1d, embedding: nn.Embedding, words: Tensor) -> tuple[Tensor, Tensor]:
+    """Convolve the word vectors of (N, L) words to (N, L - 4, C), and padding alone to (1, 1, C).
 
     A batch has far fewer words than positions: each is multiplied once with each of the five parts of the weight, and
     a position is the sum of five rows of that table. This takes a third of the time of a convolution, and does not
@@ -151,14 +175,14 @@ def _convolved_words(convolution: nn.Conv1d, embedding: nn.Embedding, words: Ten
     return sums[1:].view(len(words), length, sums.shape[1]), sums[:1].unsqueeze(0)
 
 
-def _convolved(convolution: nn.Conv1d, x: Tensor) -> Tensor:
-    """(N, L - 4, C) the convolution of (N, L, E); as one of images with channels last it takes half the time."""
+def _convolve(convolution: nn.Conv1d, x: Tensor) -> Tensor:
+    """Convolve (N, L, E) to (N, L - 4, C); as a convolution of images with channels last it takes half the time."""
     weight, images = convolution.weight.unsqueeze(2), x.transpose(1, 2).unsqueeze(2)
     return functional.conv2d(images, weight, convolution.bias).squeeze(2).transpose(1, 2)
 
 
-def _pooled(x: Tensor, stride: int) -> Tensor:
-    """(N, L', C) the maximum over five positions of (N, L, C)."""
+def _pool(x: Tensor, stride: int) -> Tensor:
+    """Compute (N, L', C), the maximum over five positions of (N, L, C)."""
     images = x.transpose(1, 2).unsqueeze(2)
     return functional.max_pool2d(images, (1, _WINDOW), (1, stride)).squeeze(2).transpose(1, 2)
 

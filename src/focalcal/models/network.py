@@ -1,4 +1,4 @@
-"""What all image networks share: the check of their input, features before the classifier, initialisation."""
+"""The base of all image networks: the check of their input, features before the classifier, initialisation."""
 
 from abc import ABC, abstractmethod
 from typing import Literal
@@ -14,26 +14,26 @@ class ImageNetwork(nn.Module, ABC):
     A family sets up its layers in ``__init__``, among them ``classifier``, and computes features in ``extract``.
 
     Args:
-        in_channels: channels of an image, C.
-        image_size: height and width of an image, S.
+        in_channels: Channels of an image, C.
+        image_size: Height and width of an image, S.
 
     Attributes:
-        classifier: the last layer, an ``nn.Linear`` of F features and K classes.
+        classifier: The last layer, an ``nn.Linear`` of F features and K classes.
     """
 
     classifier: nn.Linear
 
     def __init__(self, in_channels: int, image_size: int) -> None:
         super().__init__()
-        self.in_channels = positive("in_channels", in_channels)
-        self.image_size = positive("image_size", image_size)
+        self.in_channels = check_positive("in_channels", in_channels)
+        self.image_size = check_positive("image_size", image_size)
 
     @abstractmethod
     def extract(self, x: Tensor) -> Tensor:
-        """Features (N, F) of images of the right shape."""
+        """Compute features (N, F) of images of the right shape."""
 
     def features(self, x: Tensor) -> Tensor:
-        """What the classifier is given.
+        """Compute the input of the classifier.
 
         Args:
             x: (N, C, S, S) floating-point images, normalised.
@@ -45,8 +45,8 @@ class ImageNetwork(nn.Module, ABC):
         return self.extract(x)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (N, K) of images (N, C, S, S)."""
-        return full_precision(self.classifier, self.features(x))
+        """Compute logits (N, K) of images (N, C, S, S)."""
+        return compute_in_full_precision(self.classifier, self.features(x))
 
     def _check(self, x: Tensor) -> None:
         expected = (self.in_channels, self.image_size, self.image_size)
@@ -59,8 +59,8 @@ class ImageNetwork(nn.Module, ABC):
             raise ValueError(f"Images must be floating-point numbers and are {x.dtype}: normalise them first.")
 
 
-def full_precision(layer: nn.Linear, features: Tensor) -> Tensor:
-    """The layer's outputs in the precision of its weights, also under autocast.
+def compute_in_full_precision(layer: nn.Linear, features: Tensor) -> Tensor:
+    """Compute a layer's outputs in the precision of its weights, also under autocast.
 
     A calibration error is made of differences between logits: three digits of bfloat16 would blur them.
     """
@@ -74,18 +74,18 @@ def full_precision(layer: nn.Linear, features: Tensor) -> Tensor:
     return logits
 
 
-def positive(name: str, value: int, least: int = 1) -> int:
-    """The value, if it is a whole number of at least ``least``; a ValueError otherwise."""
+def check_positive(name: str, value: int, least: int = 1) -> int:
+    """Return the value if it is a whole number of at least ``least``, and raise a ValueError otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least} and is {value!r}.")
     return value
 
 
-def pooled_size(image_size: int, halvings: int, window: int) -> int:
-    """Height of the pooled map: an image is halved (rounding up) some times, then averaged over windows.
+def compute_pooled_size(image_size: int, halvings: int, window: int) -> int:
+    """Compute the height of the pooled map: an image is halved (rounding up) some times, then averaged over windows.
 
     Examples:
-        >>> pooled_size(32, halvings=3, window=4), pooled_size(64, halvings=3, window=4)
+        >>> compute_pooled_size(32, halvings=3, window=4), compute_pooled_size(64, halvings=3, window=4)
         (1, 2)
     """
     size = image_size
@@ -104,7 +104,7 @@ def initialise(network: nn.Module, convolutions: Literal["fan_in", "fan_out"] = 
     training starts near a loss of log K.
 
     Args:
-        network: the layers to set; its ``classifier``, if it has one, is left alone.
+        network: The layers to set; its ``classifier``, if it has one, is left alone.
         convolutions: "fan_in" for networks with many more inputs than outputs in a layer, where fan-out would multiply
             the scale of the features until batch normalisation has seen some steps.
     """
@@ -121,7 +121,7 @@ def initialise(network: nn.Module, convolutions: Literal["fan_in", "fan_out"] = 
 def average_windows(x: Tensor, window: int | None) -> Tensor:
     """Average a square map (N, C, H, H) over windows and flatten it to (N, F).
 
-    A window that is larger than the map, or None, averages over all of it. Where H is no multiple of the window, the
+    A window that is larger than the map, or None, averages over all of it. Where H is not a multiple of the window, the
     last rows and columns are left out.
     """
     if window is None:

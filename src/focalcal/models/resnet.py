@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 from torch.nn import functional
 
-from focalcal.models.network import ImageNetwork, average_windows, initialise, pooled_size, positive
+from focalcal.models.network import ImageNetwork, average_windows, check_positive, compute_pooled_size, initialise
 
 POOLING_WINDOW = 4
 
 
 def convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
-    """A convolution that keeps height and width at stride 1; without bias, as batch normalisation has one."""
+    """Make a convolution that keeps height and width at stride 1; without bias, as batch normalisation has one."""
     return nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2, bias=False)
 
 
@@ -19,10 +19,10 @@ class Block(nn.Module):
     """A residual block: relu(body(x) + shortcut(x)), the shortcut a projection where the shape changes.
 
     Args:
-        body: from ``inputs`` to ``outputs`` channels, with the stride.
-        inputs: channels of x.
-        outputs: channels of the result.
-        stride: of the block.
+        body: From ``inputs`` to ``outputs`` channels, with the stride.
+        inputs: Channels of x.
+        outputs: Channels of the result.
+        stride: Stride of the block.
     """
 
     def __init__(self, body: nn.Sequential, inputs: int, outputs: int, stride: int) -> None:
@@ -33,7 +33,7 @@ class Block(nn.Module):
             self.shortcut = nn.Sequential(convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        """From (N, inputs, H, W) to (N, outputs, ⌈H/stride⌉, ⌈W/stride⌉)."""
+        """Map (N, inputs, H, W) to (N, outputs, ⌈H/stride⌉, ⌈W/stride⌉)."""
         return functional.relu(self.body(x) + self.shortcut(x))
 
 
@@ -80,13 +80,13 @@ class ResNet(ImageNetwork):
 
     Args:
         num_classes: K.
-        block: the kind of block.
-        depths: blocks of each stage.
-        widths: width of each stage.
-        stem: channels after the first convolution.
-        window: side of the pooling windows at the end; None pools over the whole map.
-        in_channels: channels of an image.
-        image_size: height and width of an image.
+        block: Kind of block.
+        depths: Blocks of each stage.
+        widths: Width of each stage.
+        stem: Channels after the first convolution.
+        window: Side of the pooling windows at the end; None pools over the whole map.
+        in_channels: Channels of an image.
+        image_size: Height and width of an image.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class ResNet(ImageNetwork):
         image_size: int,
     ) -> None:
         super().__init__(in_channels, image_size)
-        side = 1 if window is None else pooled_size(image_size, len(depths) - 1, window)
+        side = 1 if window is None else compute_pooled_size(image_size, len(depths) - 1, window)
         self.window = window
         self.stem = nn.Sequential(convolution(in_channels, stem, 3), nn.BatchNorm2d(stem), nn.ReLU())
         self.stages = nn.Sequential()
@@ -110,11 +110,11 @@ class ResNet(ImageNetwork):
         for index, (depth, width) in enumerate(zip(depths, widths, strict=True)):
             self.stages.append(_stage(block, channels, width, depth, stride=1 if index == 0 else 2))
             channels = width * block.expansion
-        self.classifier = nn.Linear(channels * side * side, positive("num_classes", num_classes, 2))
+        self.classifier = nn.Linear(channels * side * side, check_positive("num_classes", num_classes, 2))
         initialise(self)
 
     def extract(self, x: Tensor) -> Tensor:
-        """Pooled features (N, F) of images (N, C, S, S)."""
+        """Compute pooled features (N, F) of images (N, C, S, S)."""
         return average_windows(self.stages(self.stem(x)), self.window)
 
 
@@ -139,7 +139,7 @@ def _bottleneck_resnet(num_classes: int, depths: Sequence[int], in_channels: int
 
 
 def resnet50(num_classes: int, *, in_channels: int = 3, image_size: int = 32) -> ResNet:
-    """ResNet-50: bottleneck blocks 3-4-6-3; 2048 features for 32×32 images, 8192 (2×2 pooled) for 64×64.
+    """Build ResNet-50: bottleneck blocks 3-4-6-3; 2048 features for 32×32 images, 8192 (2×2 pooled) for 64×64.
 
     Examples:
         >>> sum(p.numel() for p in resnet50(10).parameters())
@@ -149,12 +149,12 @@ def resnet50(num_classes: int, *, in_channels: int = 3, image_size: int = 32) ->
 
 
 def resnet110(num_classes: int, *, in_channels: int = 3, image_size: int = 32) -> ResNet:
-    """ResNet-110 as in the paper on focal loss: bottleneck blocks 3-4-26-3, 45,864,522 parameters for 10 classes."""
+    """Build ResNet-110 of the paper on focal loss: bottleneck blocks 3-4-26-3, 45,864,522 parameters for 10 classes."""
     return _bottleneck_resnet(num_classes, (3, 4, 26, 3), in_channels, image_size)
 
 
 def _small_resnet(num_classes: int, depth: int, width: int, in_channels: int, image_size: int) -> ResNet:
-    positive("width", width)
+    check_positive("width", width)
     return ResNet(
         num_classes,
         block=BasicBlock,
@@ -168,7 +168,7 @@ def _small_resnet(num_classes: int, depth: int, width: int, in_channels: int, im
 
 
 def resnet8(num_classes: int, *, width: int = 16, in_channels: int = 3, image_size: int = 32) -> ResNet:
-    """ResNet-8: one basic block in each of three stages of ``width``, 2 and 4 times as many channels; any image size.
+    """Build ResNet-8: one basic block in each of three stages of ``width``, 2 and 4 times as many channels; any size.
 
     Examples:
         >>> import torch
@@ -179,5 +179,5 @@ def resnet8(num_classes: int, *, width: int = 16, in_channels: int = 3, image_si
 
 
 def resnet20(num_classes: int, *, width: int = 16, in_channels: int = 3, image_size: int = 32) -> ResNet:
-    """ResNet-20: three basic blocks in each of three stages of ``width``, 2 and 4 times as many channels."""
+    """Build ResNet-20: three basic blocks in each of three stages of ``width``, 2 and 4 times as many channels."""
     return _small_resnet(num_classes, 3, width, in_channels, image_size)

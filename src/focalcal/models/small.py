@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from focalcal.models.network import ImageNetwork, initialise, positive
+from focalcal.models.network import ImageNetwork, check_positive, initialise
 
 
 class MLP(ImageNetwork):
@@ -13,10 +13,10 @@ class MLP(ImageNetwork):
 
     Args:
         num_classes: K.
-        hidden: sizes of the hidden layers; none gives logistic regression.
-        dropout: probability of dropping a hidden unit in training.
-        in_channels: channels of an image.
-        image_size: height and width of an image.
+        hidden: Sizes of the hidden layers; none gives logistic regression.
+        dropout: Probability of dropping a hidden unit in training.
+        in_channels: Channels of an image.
+        image_size: Height and width of an image.
 
     Examples:
         >>> import torch
@@ -35,15 +35,15 @@ class MLP(ImageNetwork):
         image_size: int = 32,
     ) -> None:
         super().__init__(in_channels, image_size)
-        sizes = [in_channels * image_size**2, *sizes_of("hidden", hidden)]
+        sizes = [in_channels * image_size**2, *check_sizes("hidden", hidden)]
         self.layers = nn.Sequential(nn.Flatten())
         for inputs, outputs in pairwise(sizes):
-            self.layers.extend([nn.Linear(inputs, outputs), nn.ReLU(), dropout_of(dropout)])
-        self.classifier = nn.Linear(sizes[-1], positive("num_classes", num_classes, 2))
+            self.layers.extend([nn.Linear(inputs, outputs), nn.ReLU(), make_dropout(dropout)])
+        self.classifier = nn.Linear(sizes[-1], check_positive("num_classes", num_classes, 2))
         initialise(self)
 
     def extract(self, x: Tensor) -> Tensor:
-        """The last hidden layer (N, F) of images (N, C, S, S)."""
+        """Compute the last hidden layer (N, F) of images (N, C, S, S)."""
         features: Tensor = self.layers(x)
         return features
 
@@ -53,11 +53,11 @@ class CNN(ImageNetwork):
 
     Args:
         num_classes: K.
-        channels: of the two convolutions.
-        hidden: size of the dense layer.
-        dropout: probability of dropping a unit of the dense layer in training.
-        in_channels: channels of an image.
-        image_size: height and width of an image, at least 4.
+        channels: Channels of the two convolutions.
+        hidden: Size of the dense layer.
+        dropout: Probability of dropping a unit of the dense layer in training.
+        in_channels: Channels of an image.
+        image_size: Height and width of an image, at least 4.
 
     Examples:
         >>> import torch
@@ -75,13 +75,13 @@ class CNN(ImageNetwork):
         in_channels: int = 3,
         image_size: int = 32,
     ) -> None:
-        super().__init__(in_channels, positive("image_size", image_size, 4))
+        super().__init__(in_channels, check_positive("image_size", image_size, 4))
         first, second = _two_sizes("channels", channels)
         self.convolutions = nn.Sequential(*_convolve_and_halve(in_channels, first), *_convolve_and_halve(first, second))
         side = image_size // 2 // 2
-        dense = nn.Linear(second * side * side, positive("hidden", hidden))
-        self.dense = nn.Sequential(nn.Flatten(), dense, nn.ReLU(), dropout_of(dropout))
-        self.classifier = nn.Linear(hidden, positive("num_classes", num_classes, 2))
+        dense = nn.Linear(second * side * side, check_positive("hidden", hidden))
+        self.dense = nn.Sequential(nn.Flatten(), dense, nn.ReLU(), make_dropout(dropout))
+        self.classifier = nn.Linear(hidden, check_positive("num_classes", num_classes, 2))
         initialise(self)
 
     def extract(self, x: Tensor) -> Tensor:
@@ -90,22 +90,22 @@ class CNN(ImageNetwork):
         return features
 
 
-def sizes_of(name: str, sizes: Sequence[int]) -> list[int]:
-    """The sizes as a list, each checked to be a positive whole number."""
+def check_sizes(name: str, sizes: Sequence[int]) -> list[int]:
+    """Return the sizes as a list, each checked to be a positive whole number."""
     if not isinstance(sizes, list | tuple):
         raise ValueError(f"{name} must be a list of whole numbers, for example [128], and is {sizes!r}.")
-    return [positive(f"{name}[{index}]", size) for index, size in enumerate(sizes)]
+    return [check_positive(f"{name}[{index}]", size) for index, size in enumerate(sizes)]
 
 
-def dropout_of(probability: float) -> nn.Dropout:
-    """Dropout of a probability that is checked to be in [0, 1)."""
+def make_dropout(probability: float) -> nn.Dropout:
+    """Make dropout of a probability that is checked to be in [0, 1)."""
     if isinstance(probability, bool) or not isinstance(probability, int | float) or not 0 <= probability < 1:
         raise ValueError(f"dropout must be a probability in [0, 1) and is {probability!r}.")
     return nn.Dropout(probability)
 
 
 def _two_sizes(name: str, sizes: Sequence[int]) -> tuple[int, int]:
-    checked = sizes_of(name, sizes)
+    checked = check_sizes(name, sizes)
     if len(checked) != 2:
         raise ValueError(f"{name} must have two entries, one for each convolution, and has {len(checked)}.")
     return checked[0], checked[1]

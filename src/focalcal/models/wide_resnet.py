@@ -7,7 +7,7 @@ POOLING_WINDOW = 8
 
 
 def wide_resnet_26_10(num_classes: int, *, in_channels: int = 3, image_size: int = 32) -> ResNet:
-    """Wide-ResNet-26-10: four basic blocks in each of three stages of 160, 320 and 640 channels.
+    """Build Wide-ResNet-26-10: four basic blocks in each of three stages of 160, 320 and 640 channels.
 
     26 layers = 2 + 3 stages · 4 blocks · 2 convolutions; ten times the width of a CIFAR ResNet. Blocks normalise after
     each convolution, projections included: 36,481,434 parameters for 10 classes. (The 28-10 of Zagoruyko and Komodakis

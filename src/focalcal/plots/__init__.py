@@ -1,12 +1,12 @@
 """Pictures: one function prepares the data, another draws it on a matplotlib axis. Needs ``focalcal[plots]``."""
 
-from focalcal.plots.confidence_histogram import ConfidenceHistogram, confidence_histogram, draw_confidence_histogram
 from focalcal.plots.gradient_factor import draw_gradient_factor, gradient_factor_curves
+from focalcal.plots.histograms import ConfidenceHistogram, confidence_histogram, draw_confidence_histogram
 from focalcal.plots.reliability import ReliabilityDiagram, draw_reliability_diagram, reliability_diagram
-from focalcal.plots.risk_coverage import RiskCoverage, draw_risk_coverage, risk_coverage
-from focalcal.plots.roc import Roc, draw_roc, roc
-from focalcal.plots.smooth_reliability import SmoothReliability, smooth_reliability
-from focalcal.plots.training_curves import TrainingCurves, draw_training_curves, training_curves
+from focalcal.plots.roc_curves import Roc, draw_roc, roc
+from focalcal.plots.selective_prediction import RiskCoverage, draw_risk_coverage, risk_coverage
+from focalcal.plots.smooth_diagram import SmoothReliability, smooth_reliability
+from focalcal.plots.training_history import TrainingCurves, draw_training_curves, training_curves
 
 __all__ = [
     "ConfidenceHistogram",

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def axis_or_new(ax: Axes | None) -> Axes:
-    """The given axis, or one on a new figure that is not registered with pyplot and so needs no closing."""
+    """Return the given axis, or one on a new figure that is not registered with pyplot and so needs no closing."""
     if ax is not None:
         return ax
     try:

@@ -1,4 +1,4 @@
-"""g(p, γ) by p: how much harder or softer than cross-entropy the focal loss pushes a sample."""
+"""Curves of g(p, γ): the gradient of the focal loss relative to cross-entropy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class GradientFactorCurves:
 def gradient_factor_curves(
     gammas: Sequence[float] = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0), points: int = 501
 ) -> GradientFactorCurves:
-    """g(p, γ) on an even grid of ``points`` probabilities from 0 to 1.
+    """Compute g(p, γ) on an even grid of ``points`` probabilities from 0 to 1.
 
     Examples:
         >>> gradient_factor_curves((3.0,), points=3).g.round(3).tolist()
@@ -38,7 +38,7 @@ def gradient_factor_curves(
 
 
 def draw_gradient_factor(curves: GradientFactorCurves, ax: Axes | None = None) -> Axes:
-    """Draws the curves, with a line at 1 where the focal loss pushes as cross-entropy does; returns the axis."""
+    """Draw the curves, with a line at 1, the gradient of cross-entropy; return the axis."""
     ax = axis_or_new(ax)
     for gamma, g in zip(curves.gammas, curves.g, strict=True):
         ax.plot(curves.p, g, label=f"γ = {gamma:g}")

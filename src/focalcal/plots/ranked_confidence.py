@@ -1,4 +1,4 @@
-"""Confidences in ascending order with how much lies at each: of single samples, or of cells where samples are many."""
+"""Confidences in ascending order with the mass at each: of single samples, or of cells if there are many samples."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from focalcal.metrics.binning import BinSums, equal_mass_bounds, sum_by_index, sums_between_cuts
-from focalcal.metrics.statistics import ConfidenceSamples
+from focalcal.metrics.binning import BinSums, sum_by_index
+from focalcal.metrics.ranking import Column, RankedSamples, Ranking
+from focalcal.metrics.samples import ConfidenceSamples
 
 
 @dataclass(frozen=True)
 class RankedConfidence:
-    """What curves over the order of confidence are made of; (P,) float64 each, ascending by confidence.
+    """Confidences in order, which curves are made of; (P,) float64 each, ascending by confidence.
 
     Attributes:
-        confidence: of a sample, or the mean of a cell.
-        mass: the number of samples there, or their weight; positive.
-        correct: how much of the mass is right.
-        samples: how many samples there are in all.
+        confidence: The confidence of samples that tie, or the mean of a cell.
+        mass: The number of samples there, or their weight; positive.
+        correct: The mass of right predictions.
+        samples: Number of samples in all.
     """
 
     confidence: Tensor
@@ -30,17 +31,17 @@ class RankedConfidence:
 
     @classmethod
     def of_samples(cls, samples: ConfidenceSamples) -> RankedConfidence:
-        """One entry a sample, ties in their order; samples of weight 0 are left out."""
-        confidence, order = samples.confidence.double().sort(stable=True)
-        weight = torch.ones_like(confidence) if samples.weight is None else samples.weight.double()[order]
-        held = weight > 0
-        correct = samples.correct[order][held].double() * weight[held]
-        return cls(confidence[held], weight[held], correct, int(held.sum()))
+        """Make one entry per confidence: samples that tie have no order. Those of weight 0 are left out."""
+        ranked = RankedSamples(samples)
+        ranking = ranked.ranking()
+        columns = torch.from_numpy(np.stack([ranked.confidence, ranking.mass, ranking.correct]))
+        confidence, mass, correct = columns[:, columns[1] > 0]
+        return cls(confidence, mass, correct, int(ranking.samples))
 
     def equal_mass(self, bins: int) -> BinSums:
-        """Sums over M bins of equal mass; where a cut falls within an entry, both sides get their share of it.
+        """Compute sums over M bins of equal mass; where a cut falls within an entry, both sides get their share of it.
 
-        For single samples these are the bins of AdaECE.
+        For samples, not cells, these are the bins of AdaECE.
 
         Examples:
             >>> samples = ConfidenceSamples(torch.tensor([0.9, 0.6, 0.8]), torch.tensor([True, False, True]), None)
@@ -48,9 +49,12 @@ class RankedConfidence:
             >>> sums.count.tolist(), sums.correct.tolist()
             ([2.0, 1.0], [1.0, 1.0])
         """
-        cuts = equal_mass_bounds(self.samples, bins).double() * (self.mass.sum() / self.samples)
-        parts = (torch.ones_like(self.mass), self.confidence, self.correct / self.mass)
-        return BinSums(*(sums_between_cuts(part, self.mass, cuts) for part in parts))
+        columns: dict[Column, Tensor] = {
+            "mass": self.mass,
+            "gap": self.mass * self.confidence - self.correct,
+            "correct": self.correct,
+        }
+        return Ranking(self.samples, lambda column: columns[column].numpy(), bins).equal_mass_bins()
 
 
 class ConfidenceCells:
@@ -75,13 +79,13 @@ class ConfidenceCells:
             row += sum_by_index(cell, len(row), values)
 
     def ranked(self) -> RankedConfidence:
-        """The cells that hold something."""
+        """Return the cells that hold something."""
         mass, correct, confidence = self._sums[:, self._sums[0] > 0]
         return RankedConfidence(confidence / mass, mass, correct, self._samples)
 
 
 def _cell_edges() -> Tensor:
-    """The upper ends of all cells but the last."""
+    """Return the upper ends of all cells but the last."""
     even = np.arange(1, 4800) / 4800
     # 40 cells to each factor of ten, from 1/1000 to 1e-12 below 1.
     near_one = 1 - np.logspace(-3, -12, 361)

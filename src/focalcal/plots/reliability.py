@@ -1,4 +1,4 @@
-"""The reliability diagram: how often a model is right, by how sure it says it is."""
+"""Reliability diagrams: accuracy by confidence, in bins."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from focalcal.metrics.binning import BinSums, equal_mass_sums, equal_width_sums
-from focalcal.metrics.calibration_error import mean_gap
-from focalcal.metrics.statistics import sample_statistics
+from focalcal.metrics.binning import BinSums, equal_width_sums, mean_gap
+from focalcal.metrics.ranking import RankedSamples
+from focalcal.metrics.samples import confidence_samples
 from focalcal.plots.axes import axis_or_new
-from focalcal.plots.smooth_reliability import SmoothReliability
+from focalcal.plots.smooth_diagram import SmoothReliability
 from focalcal.predictions import Predictions
 
 if TYPE_CHECKING:
@@ -25,16 +25,16 @@ Binning = Literal["equal-width", "equal-mass"]
 
 @dataclass(frozen=True)
 class ReliabilityDiagram:
-    """One point a bin; (M,) float64 each, NaN in a bin without samples.
+    """One point per bin; (M,) float64 each, NaN in a bin without samples.
 
     Attributes:
-        count: samples in the bin, or their weight.
-        confidence: their mean confidence.
-        accuracy: the share that is right.
-        low: lower end of the accuracy's interval.
-        high: upper end.
+        count: Samples in the bin, or their weight.
+        confidence: Their mean confidence.
+        accuracy: The share that is right.
+        low: Lower end of the accuracy's confidence interval.
+        high: Upper end.
         ece: Σ count · |accuracy − confidence| / Σ count: ECE, or AdaECE for bins of equal mass.
-        level: how often such an interval covers the accuracy that it estimates.
+        level: Level of the confidence intervals.
     """
 
     count: Array
@@ -49,13 +49,13 @@ class ReliabilityDiagram:
 def reliability_diagram(
     preds: Predictions, bins: int = 15, binning: Binning = "equal-width", level: float = 0.90
 ) -> ReliabilityDiagram:
-    """Confidence and accuracy of each bin, with Wilson intervals of the accuracy.
+    """Compute confidence and accuracy of each bin, with Wilson intervals of the accuracy.
 
     Args:
         preds: N predictions of K classes.
-        bins: the number of bins M.
-        binning: bins of "equal-width", as for ECE, or of "equal-mass", as for AdaECE.
-        level: of the intervals.
+        bins: The number of bins M.
+        binning: Bins of "equal-width", as for ECE, or of "equal-mass", as for AdaECE.
+        level: Level of the confidence intervals.
 
     Examples:
         >>> preds = Predictions.from_probs([[0.75, 0.25], [0.875, 0.125], [0.625, 0.375], [0.25, 0.75]], [0, 0, 1, 1])
@@ -65,15 +65,16 @@ def reliability_diagram(
     """
     if binning not in get_args(Binning):
         raise ValueError(f"binning must be 'equal-width' or 'equal-mass', not {binning!r}.")
-    stats = sample_statistics(preds)
-    sums_of = equal_width_sums if binning == "equal-width" else equal_mass_sums
-    sums = sums_of(stats.confidence, stats.correct, bins, stats.weight)
-    samples = len(stats) if stats.weight is None else int((stats.weight > 0).sum())
-    return diagram_of_sums(sums, samples, level)
+    samples = confidence_samples(preds)
+    if binning == "equal-width":
+        sums = equal_width_sums(samples.confidence, samples.correct, bins, samples.weight)
+    else:
+        sums = RankedSamples(samples).ranking(bins).equal_mass_bins()
+    return diagram_of_sums(sums, int((samples.mass > 0).sum()), level)
 
 
 def diagram_of_sums(sums: BinSums, samples: int, level: float = 0.90) -> ReliabilityDiagram:
-    """The diagram of bins that have been added up, of so many samples in all."""
+    """Make the diagram of bins that have been added up, of this number of samples in all."""
     count, confidence, correct = (part.double().numpy() for part in (sums.count, sums.confidence, sums.correct))
     # A mean of nothing is NaN; weights count as if the same number of samples had weight 1 on average.
     filled = np.where(count > 0, count, np.nan)
@@ -83,7 +84,7 @@ def diagram_of_sums(sums: BinSums, samples: int, level: float = 0.90) -> Reliabi
 
 
 def wilson_interval(share: Array, n: Array, level: float) -> tuple[Array, Array]:
-    """Wilson's interval of a share p of n samples: (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n).
+    """Compute Wilson's interval of a share p of n samples: (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n).
 
     Examples:
         >>> low, high = wilson_interval(np.array([0.5, 1.0]), np.array([100.0, 10.0]), level=0.9)
@@ -99,7 +100,7 @@ def wilson_interval(share: Array, n: Array, level: float) -> tuple[Array, Array]
 def draw_reliability_diagram(
     diagram: ReliabilityDiagram, ax: Axes | None = None, smooth: SmoothReliability | None = None, label: str = ""
 ) -> Axes:
-    """Draws the bins with their intervals, the diagonal of perfect calibration and the smooth curve; returns the axis.
+    """Draw the bins with their intervals, the diagonal of perfect calibration and the smooth curve; return the axis.
 
     The area of a point grows with the number of samples in its bin.
     """

@@ -2,8 +2,8 @@
 
 from focalcal.predictions.checks import row_sum_tolerance
 from focalcal.predictions.container import Predictions, concatenate
-from focalcal.predictions.files import PredictionsFile, open_predictions
-from focalcal.predictions.predict import predict
+from focalcal.predictions.inference import predict
+from focalcal.predictions.predictions_file import PredictionsFile, open_predictions
 from focalcal.predictions.rows import Kind
 
 __all__ = [

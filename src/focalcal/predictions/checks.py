@@ -1,4 +1,4 @@
-"""What values, labels and weights must be, each rule with the sentence that says how it was broken."""
+"""Rules for values, labels and weights, each with the sentence that says how it was broken."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,9 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from focalcal.base.chunks import chunks
+
 # Values looked at in one go: small enough to stay in the cache.
 _VALUES_AT_ONCE = 2**18
-# A soft label row this close to 1 is left as it is, so that what was saved is loaded bit for bit.
+# A soft label row this close to 1 is not changed, so that what was saved is loaded bit for bit.
 _SUM_IS_ONE = 1e-12
 
 
@@ -18,9 +20,9 @@ class Where:
     """Turns the index of a row, after flattening and dropping, into words that a user can follow back.
 
     Args:
-        first: number of samples that came before (in earlier blocks of a file).
+        first: Number of samples before these (in earlier blocks of a file).
         positions: (d1, ...) of outputs (N, C, d1, ...); () for (N, C).
-        kept: (rows,) original index of each row, or None where nothing was dropped.
+        kept: (rows,) original index of each row, or None if nothing was dropped.
     """
 
     first: int = 0
@@ -38,7 +40,7 @@ class Where:
 
 
 def row_sum_tolerance(num_classes: int, dtype: torch.dtype) -> float:
-    """How far from 1 a row of probabilities may sum: max(1e-3, 2·eps) + K / 2^25.
+    """Return how far from 1 a row of probabilities may sum: max(1e-3, 2·eps) + K / 2^25.
 
     eps is the spacing of the type that the probabilities came in, at 1: 2^-10 for float16 and 2^-7 for bfloat16, whose
     rounded rows miss 1 by that order. float32 and float64 get 1e-3, because they often hold what was float16 before.
@@ -82,7 +84,7 @@ def check_probs(values: Tensor, tolerance: float, where: Where) -> None:
 
 
 def largest_row_sum_error(probs: Tensor) -> float:
-    """How far the sum of a row is from 1, at most. Probabilities: (N, K)."""
+    """Return the largest distance of a row sum from 1. Probabilities: (N, K)."""
     return max(float((block.sum(dim=1, dtype=torch.float64) - 1).abs().max()) for _, block in _row_blocks(probs))
 
 
@@ -97,8 +99,8 @@ def check_hard_labels(labels: Tensor, num_classes: int, where: Where) -> None:
         )
 
 
-def normalised_soft_labels(labels: Tensor, where: Where) -> Tensor:
-    """Return (N, K) class probabilities as they are, and rows of counts divided by their sum.
+def normalise_soft_labels(labels: Tensor, where: Where) -> Tensor:
+    """Keep (N, K) class probabilities, and divide rows of counts by their sum.
 
     A row of whole numbers is a row of counts (a one-hot row is the same either way); any other row must sum to 1.
     """
@@ -135,9 +137,8 @@ def check_some_weight(total: float) -> None:
 
 
 def _row_blocks(values: Tensor) -> Iterator[tuple[int, Tensor]]:
-    rows = max(1, _VALUES_AT_ONCE // values.shape[1])
-    for start in range(0, len(values), rows):
-        yield start, values[start : start + rows]
+    for rows in chunks(len(values), values.shape[1], _VALUES_AT_ONCE):
+        yield rows.start, values[rows]
 
 
 def _first(mask: Tensor) -> int:

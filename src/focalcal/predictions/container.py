@@ -1,25 +1,36 @@
-"""Predictions: what a classifier said about labelled samples, checked, in one shape for everything that follows."""
+"""Predictions: the outputs of a classifier with labels, checked, in one shape for everything that follows."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from focalcal.base.chunks import chunk_rows, chunks
 from focalcal.predictions.checks import Where, check_some_weight
-from focalcal.predictions.names import check_text, check_unique, checked_class_names, checked_provenance
-from focalcal.predictions.rows import Kind, Rows, check_kind, check_values, checked_rows, select_rows
-from focalcal.predictions.tensors import float_tensor
+from focalcal.predictions.description import Description, can_be_masked, describe
+from focalcal.predictions.ids import check_unique
+from focalcal.predictions.rows import (
+    Kind,
+    Rows,
+    change_rows,
+    check_kind,
+    check_values,
+    float_tensor,
+    join_rows,
+    pick_rows,
+    prepare_rows,
+)
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from focalcal.predictions.formats.compact import Compact
-    from focalcal.predictions.options import ReadOptions
+    from focalcal.predictions.formats.safetensors import Compact
+    from focalcal.predictions.read_options import ReadOptions
 
 # About a megabyte of float32: a block and what is computed from it stay in the cache.
 _VALUES_IN_A_BLOCK = 2**18
@@ -37,19 +48,23 @@ class Predictions:
         kind: ``"logits"`` or ``"probs"``.
         labels: (N,) int64 classes, or (N, K) float64 class probabilities (soft labels) whose rows sum to 1.
         weights: (N,) float64, at least 0, or None where every sample counts the same.
-        ids: one string a sample, or None.
-        split: the name of the set that the samples belong to ("val", "test", ...), or None.
-        class_names: one name a class, or None.
-        provenance: where the predictions come from, as text by key.
+        ids: One string per sample, or None.
+        split: Name of the set that the samples belong to ("val", "test", ...), or None.
+        class_names: One name per class, or None.
+        masked_classes: Classes that take a share of the probability but are never the answer, in order; metrics look
+            at the probabilities of the others (see docs/predictions.md).
+        provenance: Origin of the predictions, as text by key.
     """
 
     values: Tensor
     kind: Kind
     labels: Tensor
+    _: KW_ONLY
     weights: Tensor | None = None
     ids: tuple[str, ...] | None = None
     split: str | None = None
     class_names: tuple[str, ...] | None = None
+    masked_classes: tuple[int, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -60,6 +75,10 @@ class Predictions:
         soft = self.labels.shape == self.values.shape and self.labels.dtype == torch.float64
         if not soft and (self.labels.shape != self.values.shape[:1] or self.labels.dtype != torch.int64):
             raise ValueError("labels must be (N,) int64 or (N, K) float64; use Predictions.from_logits or from_probs.")
+        if self.masked_classes and not can_be_masked(self.masked_classes, self.num_classes):
+            raise ValueError(
+                "masked_classes must be classes, in order, that leave two others; use from_logits or from_probs."
+            )
 
     @classmethod
     def from_logits(
@@ -68,6 +87,7 @@ class Predictions:
         labels: Any,
         *,
         class_names: Sequence[str] | None = None,
+        masked_classes: Collection[int] = (),
         ids: Any = None,
         split: str | None = None,
         weights: Any = None,
@@ -75,26 +95,29 @@ class Predictions:
         provenance: Mapping[str, str] | None = None,
         allow_duplicate_ids: bool = False,
     ) -> Predictions:
-        """Make predictions of logits: any real numbers, of which the softmax gives the probabilities.
+        """Make predictions from logits: any real numbers, of which the softmax gives the probabilities.
 
         Numpy or torch, any floating-point type (float64 stays, others become float32), any device.
 
         Args:
-            logits: (N, K); or (N, K, d1, ...), flattened to one row a position (samples first, then d1, ...); or one
+            logits: (N, K); or (N, K, d1, ...), flattened to one row per position (samples first, then d1, ...); or one
                 logit z for two classes, (N,) or (N, 1) or (N, 1, d1, ...), which becomes the two logits (0, z). Finite
                 numbers, or -inf for a masked class; no NaN, no +inf, no row of -inf alone.
-            labels: integers 0 ... K-1 of shape (N,) or (N, d1, ...) (booleans too, for two classes); or a matrix
+            labels: Integers 0 ... K-1 of shape (N,) or (N, d1, ...) (booleans too, for two classes); or a matrix
                 shaped as the (two-class) logits, of class probabilities or of counts, which are divided by their sum.
             class_names: K names.
+            masked_classes: Classes that are never the answer, such as the neutral one of a sentiment network that has
+                to say positive or negative. Their values stay, because a temperature acts on all of them; metrics are
+                those of the other classes.
             ids: N strings or integers. With extra dimensions, the position's number is added: ``id:position``.
-            split: the set that the samples belong to; calibrators refuse to be fitted on ``"test"``.
+            split: Set that the samples belong to; calibrators refuse to be fitted on ``"test"``.
             weights: (N,) or (N, d1, ...), at least 0.
-            ignore_index: positions with this label are dropped; None drops nothing.
-            provenance: text by key, kept with the predictions.
-            allow_duplicate_ids: accept an id that occurs more than once.
+            ignore_index: Positions with this label are dropped; None drops nothing.
+            provenance: Text by key, kept with the predictions.
+            allow_duplicate_ids: Accept an id that occurs more than once.
 
         Raises:
-            ValueError: one sentence that says what is wrong, in which row, and what to do.
+            ValueError: One sentence that says what is wrong, in which row, and what to do.
 
         Examples:
             >>> preds = Predictions.from_logits([[2.0, 0.0, -1.0], [0.0, 1.0, 0.5]], [0, 2], split="val")
@@ -106,9 +129,15 @@ class Predictions:
             tensor([[ 0.0000,  0.7000],
                     [ 0.0000, -1.2000]], dtype=torch.float64)
         """
-        rows = checked_rows("logits", logits, labels, weights=weights, ids=ids, ignore_index=ignore_index)
-        preds = from_rows(rows, "logits", split, class_names, provenance)
-        return checked_as_a_whole(preds, allow_duplicate_ids)
+        rows = prepare_rows("logits", logits, labels, weights=weights, ids=ids, ignore_index=ignore_index)
+        description = describe(
+            rows.num_classes,
+            split=split,
+            class_names=class_names,
+            masked_classes=masked_classes,
+            provenance=provenance,
+        )
+        return check_whole(from_rows(rows, "logits", description), allow_duplicate_ids)
 
     @classmethod
     def from_probs(
@@ -117,6 +146,7 @@ class Predictions:
         labels: Any,
         *,
         class_names: Sequence[str] | None = None,
+        masked_classes: Collection[int] = (),
         ids: Any = None,
         split: str | None = None,
         weights: Any = None,
@@ -125,7 +155,7 @@ class Predictions:
         allow_duplicate_ids: bool = False,
         tolerance: float | None = None,
     ) -> Predictions:
-        """Make predictions of probabilities; everything else is as in :meth:`from_logits`.
+        """Make predictions from probabilities; everything else is as in :meth:`from_logits`.
 
         No value may lie outside [0, 1], and each row must sum to 1 within the tolerance, by default
         max(1e-3, 2·eps) + K / 2^25 with the eps of the type they came in: 0.001 for float32 and float64, 0.002 for
@@ -133,15 +163,16 @@ class Predictions:
 
         Args:
             probs: (N, K); or (N, K, d1, ...); or one probability p for two classes, which becomes (1-p, p).
-            labels: as in :meth:`from_logits`.
-            class_names: as in :meth:`from_logits`.
-            ids: as in :meth:`from_logits`.
-            split: as in :meth:`from_logits`.
-            weights: as in :meth:`from_logits`.
-            ignore_index: as in :meth:`from_logits`.
-            provenance: as in :meth:`from_logits`.
-            allow_duplicate_ids: as in :meth:`from_logits`.
-            tolerance: how far from 1 a row may sum, in place of the default.
+            labels: As in :meth:`from_logits`.
+            class_names: As in :meth:`from_logits`.
+            masked_classes: As in :meth:`from_logits`.
+            ids: As in :meth:`from_logits`.
+            split: As in :meth:`from_logits`.
+            weights: As in :meth:`from_logits`.
+            ignore_index: As in :meth:`from_logits`.
+            provenance: As in :meth:`from_logits`.
+            allow_duplicate_ids: As in :meth:`from_logits`.
+            tolerance: Largest distance of a row sum from 1, instead of the default.
 
         Examples:
             >>> Predictions.from_probs([0.9, 0.2], [1, 1], ids=["a", "b"]).values
@@ -152,11 +183,17 @@ class Predictions:
             ValueError: The probabilities of row 0 sum to 1.2, not to 1 (tolerance 0.001); if these are logits use \
 from_logits, otherwise divide each row by its sum or pass a larger tolerance.
         """
-        rows = checked_rows(
+        rows = prepare_rows(
             "probs", probs, labels, weights=weights, ids=ids, ignore_index=ignore_index, tolerance=tolerance
         )
-        preds = from_rows(rows, "probs", split, class_names, provenance)
-        return checked_as_a_whole(preds, allow_duplicate_ids)
+        description = describe(
+            rows.num_classes,
+            split=split,
+            class_names=class_names,
+            masked_classes=masked_classes,
+            provenance=provenance,
+        )
+        return check_whole(from_rows(rows, "probs", description), allow_duplicate_ids)
 
     @property
     def num_classes(self) -> int:
@@ -170,7 +207,7 @@ from_logits, otherwise divide each row by its sum or pass a larger tolerance.
 
     @property
     def hard_labels(self) -> Tensor:
-        """(N,) int64: the labels, or the most probable class of soft labels (the first where several are)."""
+        """(N,) int64: the labels, or the most probable class of soft labels (the first of equal ones)."""
         return self.labels.argmax(dim=1) if self.has_soft_labels else self.labels
 
     def __len__(self) -> int:
@@ -181,35 +218,50 @@ from_logits, otherwise divide each row by its sum or pass a larger tolerance.
         parts += ["soft labels"] * self.has_soft_labels + ["weights"] * (self.weights is not None)
         parts += ["ids"] * (self.ids is not None)
         parts += [] if self.split is None else [f"split={self.split!r}"]
+        parts += show_masked(self.masked_classes)
         return f"Predictions({', '.join(parts)})"
 
+    def logits(self) -> Tensor:
+        """Return (N, K) logits: the values themselves, or the logarithms of probabilities.
+
+        A probability of 0 counts as the smallest normal float32, 1.2e-38 (log -87.3), in both float types: its
+        logarithm must be finite, because a temperature moves it. :meth:`log_probs` gives -inf there.
+
+        Examples:
+            >>> Predictions.from_probs([[0.25, 0.75], [1.0, 0.0]], [1, 0]).logits().round(decimals=3)
+            tensor([[ -1.3860,  -0.2880],
+                    [  0.0000, -87.3370]], dtype=torch.float64)
+        """
+        if self.kind == "logits":
+            return self.values
+        return self.values.clamp_min(torch.finfo(torch.float32).tiny).log_()
+
     def log_probs(self) -> Tensor:
-        """(N, K) log-probabilities: log softmax of logits, or the log of probabilities (-inf where one is 0)."""
+        """Return (N, K) log-probabilities: log softmax of logits, or the log of probabilities (-inf where one is 0)."""
         return torch.log_softmax(self.values, dim=1) if self.kind == "logits" else self.values.log()
 
     def probs(self) -> Tensor:
-        """(N, K) probabilities: softmax of logits, or the probabilities as given."""
+        """Return (N, K) probabilities: softmax of logits, or the probabilities as given."""
         return torch.softmax(self.values, dim=1) if self.kind == "logits" else self.values
 
     def blocks(self, rows: int | None = None) -> Iterator[Predictions]:
         """Cut into consecutive views of at most ``rows`` samples (by default about a megabyte); nothing is copied."""
-        rows = rows_in_a_block(rows, self.num_classes, _VALUES_IN_A_BLOCK)
-        for start in range(0, len(self), rows):
-            yield self._slice(start, start + rows)
+        rows = choose_block_rows(rows, self.num_classes, _VALUES_IN_A_BLOCK)
+        for block in chunks(len(self), budget=rows):
+            yield change_rows(self, lambda part, block=block: part[block])  # type: ignore[misc]
 
     def select(self, index: Tensor | Sequence[int]) -> Predictions:
         """Return the samples at ``index``, in its order: int64 positions, or a boolean mask (N,)."""
         chosen = torch.as_tensor(index)
         chosen = chosen.nonzero().squeeze(1) if chosen.dtype == torch.bool else chosen.to(torch.int64)
-        rows = select_rows(Rows(self.values, self.labels, self.weights, self.ids), chosen)
-        return replace(self, values=rows.values, labels=rows.labels, weights=rows.weights, ids=rows.ids)
+        return pick_rows(self, chosen)
 
     def with_values(self, values: Any, kind: Kind) -> Predictions:
         """Return the same samples with other outputs (N, K), checked: what calibrators' ``transform`` gives."""
         check_kind(kind)
         tensor, dtype = float_tensor(values, kind)
         if tensor.shape != self.values.shape:
-            raise ValueError(f"The values have shape {tuple(tensor.shape)} in place of {tuple(self.values.shape)}.")
+            raise ValueError(f"The values have shape {tuple(tensor.shape)} instead of {tuple(self.values.shape)}.")
         check_values(kind, tensor, None, dtype, Where())
         return replace(self, values=tensor.contiguous(), kind=kind)
 
@@ -219,8 +271,8 @@ from_logits, otherwise divide each row by its sum or pass a larger tolerance.
         The same predictions give the same bytes: no date and no path is written.
 
         Args:
-            path: the file.
-            compact: for ``.safetensors``, the type that the values are rounded to, ``"float16"`` or ``"float32"``, in
+            path: The file.
+            compact: For ``.safetensors``, the type that the values are rounded to, ``"float16"`` or ``"float32"``, in
                 a file with small integer labels and without ids, for committing: a fourth of the size. Rows of logits
                 are moved so that the largest of each is 0, which changes no probability.
 
@@ -242,46 +294,27 @@ from_logits, otherwise divide each row by its sum or pass a larger tolerance.
         """Read a whole file and check it. The options are those of :func:`focalcal.predictions.open_predictions`.
 
         Raises:
-            FileNotFoundError: there is no such file.
-            ValueError: one sentence with the file's name, for a corrupt, truncated, empty or wrong file or content.
+            FileNotFoundError: There is no such file.
+            ValueError: One sentence with the file's name, for a corrupt, truncated, empty or wrong file or content.
         """
-        from focalcal.predictions.files import open_predictions
+        from focalcal.predictions.predictions_file import open_predictions
 
         return open_predictions(path, **options).read()
 
-    def _slice(self, start: int, stop: int) -> Predictions:
-        return replace(
-            self,
-            values=self.values[start:stop],
-            labels=self.labels[start:stop],
-            weights=None if self.weights is None else self.weights[start:stop],
-            ids=None if self.ids is None else self.ids[start:stop],
-        )
 
-
-def from_rows(
-    rows: Rows,
-    kind: Kind,
-    split: str | None,
-    class_names: Sequence[str] | None,
-    provenance: Mapping[str, str] | None,
-) -> Predictions:
+def from_rows(rows: Rows, kind: Kind, description: Description | None = None) -> Predictions:
     """Join checked rows with what is said about all of them."""
-    if split is not None:
-        check_text(split, "split")
-    return Predictions(
-        values=rows.values,
-        kind=kind,
-        labels=rows.labels,
-        weights=rows.weights,
-        ids=rows.ids,
-        split=split,
-        class_names=checked_class_names(class_names, rows.values.shape[1]),
-        provenance=checked_provenance(provenance),
-    )
+    return Predictions(kind=kind, **vars(rows), **vars(description or Description()))
 
 
-def checked_as_a_whole(preds: Predictions, allow_duplicate_ids: bool) -> Predictions:
+def show_masked(masked: tuple[int, ...]) -> list[str]:
+    """Say which classes are masked, in a ``repr``: nothing if none are, and their number if they are many."""
+    if not masked:
+        return []
+    return [f"masked_classes={masked}" if len(masked) <= 8 else f"{len(masked)} masked classes"]
+
+
+def check_whole(preds: Predictions, allow_duplicate_ids: bool) -> Predictions:
     """Check what no single block can show: some sample, some weight, no id twice."""
     if len(preds) == 0:
         raise ValueError("There are no samples (or every label is ignore_index); pass at least one.")
@@ -294,22 +327,13 @@ def checked_as_a_whole(preds: Predictions, allow_duplicate_ids: bool) -> Predict
 
 def concatenate(parts: Sequence[Predictions]) -> Predictions:
     """Put predictions of one kind and the same classes one after another; split, names, provenance of the first."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    return replace(
-        first,
-        values=torch.cat([part.values for part in parts]),
-        labels=torch.cat([part.labels for part in parts]),
-        weights=None if first.weights is None else torch.cat([p.weights for p in parts if p.weights is not None]),
-        ids=None if first.ids is None else tuple(name for part in parts for name in part.ids or ()),
-    )
+    return parts[0] if len(parts) == 1 else join_rows(parts)
 
 
-def rows_in_a_block(rows: int | None, num_classes: int, values_in_a_block: int) -> int:
+def choose_block_rows(rows: int | None, num_classes: int, values_in_a_block: int) -> int:
     """Return ``rows`` if it is a sensible number, or as many as hold ``values_in_a_block`` values."""
     if rows is None:
-        return max(1, values_in_a_block // num_classes)
+        return chunk_rows(num_classes, values_in_a_block)
     if rows < 1:
         raise ValueError(f"rows must be at least 1, not {rows}.")
     return rows

@@ -1,67 +1,41 @@
-"""Classes that take a share of the probability but are never the answer.
+"""Masked classes, which take a share of the probability but are never the answer.
 
 A network may be trained with more classes than it is asked about: a sentiment network of three classes that has to say
 positive or negative. Its predictions keep every logit, because a temperature acts on all of them, and name the masked
-classes in their provenance; what is measured are the probabilities of the others as they are.
+classes (``masked_classes``); metrics look at the probabilities of the others, which are not rescaled.
 """
 
-from collections.abc import Collection
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from focalcal.predictions.container import Predictions
-from focalcal.predictions.files import PredictionsFile
-
-_KEY = "masked_classes"
-
-
-def masking(masked: Collection[int]) -> dict[str, str]:
-    """What the provenance of predictions says about masked classes; nothing if there are none."""
-    return {_KEY: ",".join(map(str, masked))} if masked else {}
-
-
-def masked_classes(preds: Predictions | PredictionsFile) -> tuple[int, ...]:
-    """The classes that are never the answer, in order; most predictions have none.
-
-    Raises:
-        ValueError: if what the provenance says are not classes, or fewer than two others are left.
-    """
-    named = preds.provenance.get(_KEY, "")
-    if not named:
-        return ()
-    numbers = {int(part) if part.isdecimal() else -1 for part in named.split(",")}
-    if not numbers <= set(range(preds.num_classes)) or preds.num_classes - len(numbers) < 2:
-        raise ValueError(
-            f"The provenance calls {named!r} masked, which must be classes from 0 to {preds.num_classes - 1}, "
-            "separated by commas, that leave at least two others."
-        )
-    return tuple(sorted(numbers))
+from focalcal.predictions.predictions_file import PredictionsFile
 
 
 def answer_classes(preds: Predictions | PredictionsFile) -> list[int]:
-    """The classes that can be an answer, in order."""
-    masked = set(masked_classes(preds))
+    """List the classes that can be an answer, in order."""
+    masked = set(preds.masked_classes)
     return [number for number in range(preds.num_classes) if number not in masked]
 
 
 def answer_names(preds: Predictions | PredictionsFile) -> list[str] | None:
-    """The names of the classes that can be an answer."""
+    """List the names of the classes that can be an answer."""
     return None if preds.class_names is None else [preds.class_names[number] for number in answer_classes(preds)]
 
 
 def answers(preds: Predictions) -> Predictions:
-    """The predictions that are measured: those of the other classes, renumbered; rows sum to at most 1.
+    """Return the predictions of the other classes, renumbered, which are what is measured; rows sum to at most 1.
 
-    Predictions without masked classes are given back as they are.
+    Predictions without masked classes are returned unchanged.
 
     Examples:
-        >>> preds = Predictions.from_probs([[0.3, 0.5, 0.2]], [0], provenance={"masked_classes": "1"})
+        >>> preds = Predictions.from_probs([[0.3, 0.5, 0.2]], [0], masked_classes=[1])
         >>> answers(preds).values
         tensor([[0.3000, 0.2000]], dtype=torch.float64)
     """
-    if not masked_classes(preds):
+    if not preds.masked_classes:
         return preds
     kept = answer_classes(preds)
     return replace(
@@ -70,12 +44,12 @@ def answers(preds: Predictions) -> Predictions:
         kind="probs",
         labels=_answer_labels(preds, kept),
         class_names=None if preds.class_names is None else tuple(preds.class_names[number] for number in kept),
-        provenance={key: value for key, value in preds.provenance.items() if key != _KEY},
+        masked_classes=(),
     )
 
 
 def _answer_probs(logits: Tensor, kept: list[int]) -> Tensor:
-    """(N, answers) float64: their share of softmax over all classes, never rounded to 0.
+    """Return (N, answers) float64: their share of softmax over all classes, never rounded to 0.
 
     A masked logit may be so far ahead that all answers would become 0, and the order among them would be lost: what
     lies below exp(−700) is raised to it, in that order, so an NLL is at most 708 unless the logit itself is −inf.

@@ -1,4 +1,4 @@
-"""Recipes: packaged YAML, one a run, and the schema that types and checks them."""
+"""Recipes: packaged YAML, one per run, and the schema that types and checks them."""
 
 from focalcal.recipes.loading import load_recipe, recipe_names
 from focalcal.recipes.recipe import Recipe

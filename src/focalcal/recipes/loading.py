@@ -1,4 +1,4 @@
-"""From a name or a file, and ``key=value`` changes, to a recipe."""
+"""Recipes by name or file, with changes: read, merged with what they extend, and checked."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -7,10 +7,11 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from focalcal.base.suggestions import nearest_name
 from focalcal.loss_names import problem_of_loss
-from focalcal.recipes.merging import merged, nested
-from focalcal.recipes.parsing import parsed
+from focalcal.recipes.merging import merge, nest
 from focalcal.recipes.recipe import Recipe
 
 _LIBRARY = resources.files("focalcal.recipes") / "library"
@@ -22,7 +23,7 @@ _FIXED = {_PROTOCOLS: ("name", "protocol"), _BY_LOSS: ("name", "protocol", "loss
 
 
 def recipe_names() -> tuple[str, ...]:
-    """The packaged recipes; those that others only build on (their files begin with ``_``) are left out.
+    """List the packaged recipes; those that others only build on (their files begin with ``_``) are left out.
 
     Examples:
         >>> "digits/mlp" in recipe_names()
@@ -40,20 +41,20 @@ def _names(folder: Traversable, prefix: str) -> Iterable[str]:
 
 
 def load_recipe(name: str | os.PathLike[str], overrides: Mapping[str, Any] | Iterable[str] = ()) -> Recipe:
-    """A packaged recipe by its name, or one of your own by its file, with changes.
+    """Load a packaged recipe by its name, or one of your own by its file, with changes.
 
     A file may say ``extends: NAME`` and holds then only what differs; ``protocols`` are named variants, of which
     ``protocol=NAME`` chooses one; ``by_loss`` holds what is different for a loss. The later wins: the recipe, its
     protocol, its ``by_loss``, the changes. A loss that is chosen afterwards (``with_changes``) has no ``by_loss``.
 
     Args:
-        name: such as ``cifar10/resnet50``, or the path of a .yaml file; the config.yaml of a run is one.
+        name: Such as ``cifar10/resnet50``, or the path of a .yaml file; the config.yaml of a run is one.
         overrides: ``{"optimizer.lr": 0.05}``, nested mappings, or texts ``"optimizer.lr=0.05"`` whose values are read
             as YAML.
 
     Raises:
-        ValueError: if there is no such recipe, or for everything that is wrong with it, a line each.
-        TypeError: if the name or the changes are none.
+        ValueError: There is no such recipe, or something is wrong with it; one line per problem.
+        TypeError: The name or the changes are of a wrong type.
 
     Examples:
         >>> load_recipe("digits/mlp", {"loss": "flsd-53"}).loss
@@ -64,24 +65,24 @@ def load_recipe(name: str | os.PathLike[str], overrides: Mapping[str, Any] | Ite
     if not isinstance(name, str | os.PathLike) or not isinstance(os.fspath(name), str):
         raise TypeError(f"A recipe is given by its name or its file, got {type(name).__name__}.")
     shown = os.fspath(name)
-    content = _with_choices(shown, _read(shown, []), nested(overrides))
+    content = _apply_choices(shown, _read(shown, []), nest(overrides))
     content.setdefault("name", shown)
-    return Recipe.checked(content, shown)
+    return Recipe.check(content, shown)
 
 
-def _with_choices(name: str, content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """The recipe of the chosen protocol and loss: what is asked for by hand wins over both."""
+def _apply_choices(name: str, content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Apply the chosen protocol and loss; explicit changes win over both."""
     protocols, by_loss = _variants(name, content, _PROTOCOLS), _variants(name, content, _BY_LOSS)
     of_protocol = dict(_protocol(name, protocols, content.get("protocol"), changes.get("protocol")))
-    by_loss = merged(by_loss, _variants(name, of_protocol, _BY_LOSS))
-    content = merged(content, of_protocol)
+    by_loss = merge(by_loss, _variants(name, of_protocol, _BY_LOSS))
+    content = merge(content, of_protocol)
     loss = changes.get("loss", content.get("loss", Recipe.model_fields["loss"].default))
     of_loss = by_loss.get(loss, {}) if isinstance(loss, str) else {}
-    return merged(merged(content, of_loss), changes)
+    return merge(merge(content, of_loss), changes)
 
 
 def _variants(name: str, content: dict[str, Any], key: str) -> dict[str, Any]:
-    """Takes ``protocols`` or ``by_loss`` out of a recipe."""
+    """Take ``protocols`` or ``by_loss`` out of a recipe."""
     variants = content.pop(key, None) or {}
     if not isinstance(variants, Mapping) or not all(isinstance(changes, Mapping) for changes in variants.values()):
         raise ValueError(f"Recipe {name}: {key} must hold names, and for each name keys and values.")
@@ -103,7 +104,7 @@ def _check_variant(name: str, key: str, variant: Any, changes: Mapping[str, Any]
 
 
 def _protocol(name: str, protocols: Mapping[str, Any], own: Any, asked: Any) -> Mapping[str, Any]:
-    """The changes of a protocol; a recipe that a run has written names its protocol and holds no variants."""
+    """Return the changes of a protocol; a recipe that a run has written names its protocol and holds no variants."""
     chosen = own if asked is None else asked
     if chosen is None or (not protocols and chosen == own):
         return {}
@@ -117,7 +118,7 @@ def _protocol(name: str, protocols: Mapping[str, Any], own: Any, asked: Any) -> 
 def _read(name: str, above: list[str]) -> dict[str, Any]:
     if name in above:
         raise ValueError(f"Recipe {above[0]} extends itself: {' → '.join([*above, name])}.")
-    content = parsed(name, _text_of(name, above))
+    content = parse(name, _text_of(name, above))
     if _EXTENDS not in content:
         return content
     base = content.pop(_EXTENDS)
@@ -126,11 +127,11 @@ def _read(name: str, above: list[str]) -> dict[str, Any]:
     below = _read(_beside(name, base), [*above, name])
     # What is said about a family is not true of one that differs, and its name is another.
     inherited = {key: value for key, value in below.items() if key not in ("about", "name")}
-    return merged(inherited, content)
+    return merge(inherited, content)
 
 
 def _beside(name: str, base: str) -> str:
-    """A file may name another by its path from where it is; a packaged recipe is named by its full name."""
+    """Resolve a name: a file may name another by its path from where it is, a packaged recipe by its full name."""
     return os.path.normpath(Path(name).parent / base) if base.endswith(_FILE_ENDINGS) else base
 
 
@@ -155,3 +156,43 @@ def _not_found(name: str, is_file: bool, above: list[str]) -> str:
     nearest = nearest_name(name, recipe_names())
     guess = f"; did you mean {nearest}?" if nearest else "."
     return f"There is no recipe {name}{wanted}{guess} `focalcal recipes` lists them; a file of your own ends in .yaml."
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """Refuses a key that is given twice, of which plain YAML would silently take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value} is given twice", problem_mark=key.start_mark)
+            seen.add(key.value)
+        content: dict[Any, Any] = super().construct_mapping(node, deep=deep)
+        return content
+
+
+def parse(name: str, text: str) -> dict[str, Any]:
+    r"""Parse the content of a recipe's file.
+
+    Args:
+        name: Name of the recipe, for messages.
+        text: Text of the file.
+
+    Examples:
+        >>> parse("mine", "epochs: 3")
+        {'epochs': 3}
+        >>> parse("mine", "epochs: 3\nepochs: 4")
+        Traceback (most recent call last):
+        ...
+        ValueError: Recipe mine is not valid YAML at line 2: the key epochs is given twice.
+    """
+    try:
+        content = yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        place = getattr(error, "problem_mark", None)
+        where = f" at line {place.line + 1}" if place is not None else ""
+        problem = getattr(error, "problem", None) or str(error)
+        raise ValueError(f"Recipe {name} is not valid YAML{where}: {problem}.") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"Recipe {name} must hold keys and values, not {type(content).__name__}.")
+    return {str(key): value for key, value in content.items()}

@@ -1,4 +1,4 @@
-"""Recipes over recipes: what a file, a variant or a user says takes the place of what is below it."""
+"""Merging of recipes: a file, a variant or a user replaces what it builds on."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,17 +9,17 @@ import yaml
 _NAMED_GROUPS = frozenset({"data", "model", "optimizer", "embedding_optimizer", "schedule"})
 
 
-def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """``changes`` over ``base``, group by group.
+def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge ``changes`` over ``base``, group by group.
 
     A group (keys that are words) is merged with the one below it; values, lists and schedules (keys that are epochs)
-    take its place. A group whose name changes starts anew: the options of another data set, network or optimizer do
+    replace it. A group whose name changes starts again: the options of another data set, network or optimizer do
     not belong to it.
 
     Examples:
-        >>> merged({"optimizer": {"name": "sgd", "lr": 0.1}}, {"optimizer": {"lr": 0.2}})
+        >>> merge({"optimizer": {"name": "sgd", "lr": 0.1}}, {"optimizer": {"lr": 0.2}})
         {'optimizer': {'name': 'sgd', 'lr': 0.2}}
-        >>> merged({"optimizer": {"name": "sgd", "lr": 0.1}}, {"optimizer": "adam"})
+        >>> merge({"optimizer": {"name": "sgd", "lr": 0.1}}, {"optimizer": "adam"})
         {'optimizer': {'name': 'adam'}}
     """
     return {**base, **{key: _replaced(key, base.get(key), value) for key, value in changes.items()}}
@@ -31,7 +31,7 @@ def _replaced(key: str, old: Any, new: Any) -> Any:
         return new  # the last: a schedule is emptied
     if key in _NAMED_GROUPS and "name" in new and old.get("name", new["name"]) != new["name"]:
         return new
-    return merged(old, new)
+    return merge(old, new)
 
 
 def _as_group(key: str, value: Any) -> Any:
@@ -42,13 +42,13 @@ def _is_group(value: Any) -> bool:
     return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
 
 
-def nested(overrides: Mapping[str, Any] | Iterable[str]) -> dict[str, Any]:
-    """Changes by dotted keys as the groups that a recipe has; the order in which they are given does not matter.
+def nest(overrides: Mapping[str, Any] | Iterable[str]) -> dict[str, Any]:
+    """Turn changes by dotted keys into the groups that a recipe has; their order does not matter.
 
     Examples:
-        >>> nested(["optimizer.lr=0.01", "optimizer=adam"])
+        >>> nest(["optimizer.lr=0.01", "optimizer=adam"])
         {'optimizer': {'name': 'adam', 'lr': 0.01}}
-        >>> nested({"data.synthetic": 8})
+        >>> nest({"data.synthetic": 8})
         {'data': {'synthetic': 8}}
     """
     pairs = _pairs(overrides)
@@ -71,12 +71,12 @@ def _pairs(overrides: Any) -> list[tuple[str, Any]]:
         if not isinstance(key, str):
             raise TypeError(f"The keys of a recipe are texts such as 'optimizer.lr', got {key!r}.")
         if not all(key.split(".")):
-            raise ValueError(f"{key!r} is no key of a recipe; write one such as 'optimizer.lr'.")
+            raise ValueError(f"{key!r} is not a key of a recipe; write one such as 'optimizer.lr'.")
     return list(overrides.items())
 
 
 def _joined(changes: dict[str, Any], more: dict[str, Any], group: str = "") -> dict[str, Any]:
-    """Both: a name is one more change here, not another group. Nothing is changed twice."""
+    """Join both: a name is one more change here, not another group. Nothing is changed twice."""
     joined = dict(changes)
     for key, value in more.items():
         old, new = _as_group(key, joined.get(key)), _as_group(key, value)
@@ -92,7 +92,7 @@ def _pair(text: Any) -> tuple[str, Any]:
     key, sign, value = text.partition("=")
     if not sign or not all(key.split(".")):
         raise ValueError(
-            f"{text!r} is no change of a recipe; write key=value, such as loss=flsd-53 or optimizer.lr=0.05."
+            f"{text!r} is not a change of a recipe; write key=value, such as loss=flsd-53 or optimizer.lr=0.05."
         )
     try:
         return key, yaml.safe_load(value)

@@ -1,4 +1,4 @@
-"""What is wrong with a recipe, all of it at once, in words."""
+"""Problems of a recipe, all at once, in words."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
@@ -24,13 +24,13 @@ _SYNONYMS = {
 _NO_GROUP = ("model_type", "model_attributes_type", "dict_type")
 
 
-def described(name: str, error: ValidationError, of: type[BaseModel]) -> str:
-    """One sentence for one problem; for several, a line each.
+def describe_problems(name: str, error: ValidationError, of: type[BaseModel]) -> str:
+    """Write one sentence for one problem, and one line per problem for several.
 
     Args:
-        name: of the recipe.
-        error: what pydantic found.
-        of: the class that was checked, whose keys are suggested.
+        name: Name of the recipe.
+        error: Error of pydantic.
+        of: Class that was checked, whose keys are suggested.
     """
     problems = [_ended(problem) for details in error.errors() for problem in _problems(details, of)]
     if len(problems) == 1:
@@ -43,9 +43,9 @@ def _ended(problem: str) -> str:
 
 
 def _problems(details: ErrorDetails, of: type[BaseModel]) -> list[str]:
-    """Mostly one; a check of several fields may find more."""
+    """Put an error into words: mostly one problem; a check of several fields may find more."""
     kind, given = details["type"], details["input"]
-    place = tuple(_without_tags(details["loc"], of))
+    place = tuple(_drop_tags(details["loc"], of))
     path = ".".join(map(str, place)) or "it"
     if kind == "value_error":
         # The check of one field says what is wrong, and does not know where.
@@ -84,7 +84,7 @@ def _other_value(given: Any, expected: str) -> str:
 
 
 def _other_key(raw: Sequence[int | str], place: Sequence[int | str], of: type[BaseModel]) -> str:
-    """The full key that was probably meant, or the keys that there are."""
+    """Name the full key that was probably meant, or the keys that there are."""
     beside = list(_fields_at(raw[:-1], of))
     prefix = "".join(f"{part}." for part in place[:-1])
     given = str(place[-1])
@@ -106,7 +106,7 @@ def _all_keys(of: type[BaseModel]) -> Iterator[str]:
 
 
 def _fields_at(place: Sequence[int | str], of: type[BaseModel]) -> Iterator[str]:
-    """The keys that exist in a group, given by its place with pydantic's tags in it."""
+    """List the keys of a group, given by its place with pydantic's tags in it."""
     if not place:
         yield from of.model_fields
         return
@@ -117,8 +117,8 @@ def _fields_at(place: Sequence[int | str], of: type[BaseModel]) -> Iterator[str]
             yield from group.model_fields
 
 
-def _without_tags(place: Sequence[int | str], of: type[BaseModel]) -> Iterator[int | str]:
-    """``optimizer, lr`` of a place; the tag that pydantic puts in after a union's own key is left out."""
+def _drop_tags(place: Sequence[int | str], of: type[BaseModel]) -> Iterator[int | str]:
+    """Drop pydantic's tags from a place, such as ``optimizer, lr``: it puts one in after a union's own key."""
     info = of.model_fields.get(str(place[0])) if place else None
     groups = _groups(info.annotation) if info is not None else []
     tags = {name for group in groups for name in _names(group)} if len(groups) > 1 else set()
@@ -128,7 +128,7 @@ def _without_tags(place: Sequence[int | str], of: type[BaseModel]) -> Iterator[i
 
 
 def _groups(annotation: Any) -> list[type[BaseModel]]:
-    """The classes of settings in the type of a field: several for data and model, one for other groups, or none."""
+    """List the classes of settings in the type of a field: several for data and model, one for other groups."""
     parts = [annotation, *get_args(annotation)]
     parts += [inner for part in parts for inner in get_args(part)]
     found = [part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)]

@@ -1,10 +1,13 @@
-"""What every part of a recipe is made of: named fields with types and bounds, and no others."""
+"""Settings of a run: the fields that recipes are made of, with types and bounds."""
 
-from typing import Annotated, Any, Literal
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveFloat, model_validator
 
-# Strict: YAML's "yes" is no number of epochs, and neither is 2.0.
+from focalcal.loss_names import problem_of_loss
+
+# Strict: YAML's "yes" is not a number of epochs, and neither is 2.0.
 Whole = Annotated[int, Field(gt=0, lt=2**31, strict=True)]
 # Longer than any run; beyond it a number is a slip of the pen.
 Epochs = Annotated[int, Field(gt=0, le=1_000_000, strict=True)]
@@ -18,6 +21,7 @@ _MOST_THREADS = 1024
 _CHECKPOINT_SECONDS = 300.0
 # The learning rate of an optimizer where a recipe gives none.
 _USUAL_LR = {"sgd": 0.1, "adam": 1e-3, "adamw": 1e-3, "adagrad": 0.05}
+_NotNegative = Annotated[float, Field(ge=0)]
 
 
 class Settings(BaseModel):
@@ -26,22 +30,22 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=())
 
     def options(self) -> dict[str, Any]:
-        """All fields but the name: what the builder of that name is called with."""
+        """Return all fields but the name: the arguments of the builder of that name."""
         return {name: value for name, value in self.model_dump().items() if name != "name"}
 
 
-def named(value: Any) -> Any:
-    """``{name: resnet50}`` for ``resnet50``."""
+def name_group(value: Any) -> Any:
+    """Turn ``resnet50`` into ``{name: resnet50}``."""
     return {"name": value} if isinstance(value, str) else value
 
 
-def listed(value: Any) -> Any:
-    """``[svhn]`` for ``svhn``, ``[10]`` for ``10``."""
+def make_list(value: Any) -> Any:
+    """Turn ``svhn`` into ``[svhn]`` and ``10`` into ``[10]``."""
     return [value] if isinstance(value, str | int) and not isinstance(value, bool) else value
 
 
-def without_repeats(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same; what is named twice is an error."""
+def refuse_repeats(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Refuse a value that is named twice."""
     repeated = [value for value in values if values.count(value) > 1]
     if repeated:
         raise ValueError(f"{repeated[0]} is named twice; name it once")
@@ -49,12 +53,12 @@ def without_repeats(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _text_of_number(value: Any) -> Any:
-    """``"32"`` for 32, which is what YAML makes of it."""
+    """Turn 32, which is what YAML reads, into ``"32"``."""
     return str(value) if type(value) is int else value
 
 
 class About(Settings):
-    """What a reader of the list of recipes wants to know."""
+    """Description for readers of the list of recipes."""
 
     summary: str = ""
     hardware: str = ""
@@ -63,7 +67,7 @@ class About(Settings):
 
 
 class OptimizerSettings(Settings):
-    """How weights move; what does not belong to the named optimizer is left alone.
+    """Optimizer of the weights; fields that the named optimizer does not have are ignored.
 
     Examples:
         >>> OptimizerSettings().lr, OptimizerSettings(name="adam").lr
@@ -79,7 +83,7 @@ class OptimizerSettings(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_usual_lr(cls, given: Any) -> Any:
+    def _add_usual_lr(cls, given: Any) -> Any:
         name = given.get("name") if isinstance(given, dict) else None
         if not isinstance(name, str) or name not in _USUAL_LR:
             return given
@@ -87,26 +91,28 @@ class OptimizerSettings(Settings):
 
 
 class ScheduleSettings(Settings):
-    """How the learning rate changes: by the epoch for steps, by the step for cosine and warm-up."""
+    """Schedule of the learning rate: per epoch for steps, per step for cosine, inverse_sqrt and warm-up."""
 
-    name: Literal["constant", "steps", "cosine"] = "constant"
+    name: Literal["constant", "steps", "cosine", "inverse_sqrt"] = "constant"
     factors: dict[Annotated[int, Field(ge=0)], PositiveFloat] = {}
     warmup_epochs: Annotated[float, Field(ge=0)] = 0.0
 
 
-_Epochs = Annotated[tuple[Whole, ...], BeforeValidator(listed), AfterValidator(without_repeats)]
+_Epochs = Annotated[tuple[Whole, ...], BeforeValidator(make_list), AfterValidator(refuse_repeats)]
 
 
 class RecordSettings(Settings):
-    """What is recorded beside validation.
+    """Measurements and records besides validation.
 
     Attributes:
-        test_every: measure the test set every N epochs and after the last; never where null.
-        train_every: the same for the training set without augmentation.
-        gradient_norms_at: epochs after which histograms of per-sample gradient norms of the last layer are made.
-        snapshots_at: epochs after which the predictions for the training set are kept.
-        full_length: length of the run that the two lists of epochs are given for; a shorter run does the same in
+        test_every: Measure the test set every N epochs and after the last; null: never.
+        train_every: The same for the training set without augmentation.
+        gradient_norms_at: Epochs after which histograms of per-sample gradient norms of the last layer are made.
+        snapshots_at: Epochs after which the predictions for the training set are kept.
+        full_length: Length of the run that the two lists of epochs are given for; a shorter run does the same in
             proportion. Null: the lists are epochs of the run itself.
+        outputs: Measure the outputs of the training steps (error, calibration, …); of large vocabularies this would
+            take longer than training.
     """
 
     test_every: Count = None
@@ -114,9 +120,10 @@ class RecordSettings(Settings):
     gradient_norms_at: _Epochs = ()
     snapshots_at: _Epochs = ()
     full_length: Count = None
+    outputs: bool = True
 
     def in_run(self, wanted: tuple[int, ...], epochs: int) -> set[int]:
-        """The epochs of a run of ``epochs`` epochs, counted from 1, that a list stands for.
+        """Convert a list of epochs to those of a run of ``epochs`` epochs, counted from 1.
 
         Examples:
             >>> sorted(RecordSettings(full_length=350).in_run((10, 100, 200), epochs=60))
@@ -128,14 +135,14 @@ class RecordSettings(Settings):
 
 
 class CheckpointSettings(Settings):
-    """When a checkpoint is written, beside the end of each epoch."""
+    """Times at which a checkpoint is written, besides the end of each epoch."""
 
     every_steps: Count = None
     every_seconds: PositiveFloat | None = _CHECKPOINT_SECONDS
 
 
 class HardwareSettings(Settings):
-    """Where the run computes."""
+    """Devices, precision and threads of a run."""
 
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     devices: Whole = 1
@@ -147,10 +154,45 @@ class HardwareSettings(Settings):
 
 
 class LoggingSettings(Settings):
-    """Where the history goes beside ``history.jsonl``."""
+    """Places for the history besides ``history.jsonl``."""
 
     to: Annotated[
         tuple[Literal["tensorboard", "csv", "mlflow", "wandb"], ...],
-        BeforeValidator(listed),
-        AfterValidator(without_repeats),
+        BeforeValidator(make_list),
+        AfterValidator(refuse_repeats),
     ] = ()
+
+
+def _known_loss(name: str) -> str:
+    problem = problem_of_loss(name)
+    if problem is not None:
+        raise ValueError(problem[0].lower() + problem[1:])
+    return name
+
+
+LossName = Annotated[str, AfterValidator(_known_loss)]
+# γ from an epoch on.
+GammaSchedule = dict[Annotated[int, Field(ge=0)], _NotNegative]
+# λ of MMCE.
+Penalty = _NotNegative
+
+
+class SampleGammaSettings(Settings):
+    """γ by the probability of the sample's class: ``gammas[i]`` below ``thresholds[i]``, the last one above them all.
+
+    Examples:
+        >>> SampleGammaSettings(thresholds=[0.2], gammas=[5, 3]).gammas
+        (5.0, 3.0)
+    """
+
+    thresholds: tuple[float, ...]
+    gammas: tuple[_NotNegative, ...]
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        if not all(lower < upper for lower, upper in pairwise((0.0, *self.thresholds, 1.0))):
+            raise ValueError("gamma_by_sample.thresholds must lie between 0 and 1 and increase")
+        if len(self.gammas) != len(self.thresholds) + 1:
+            needed, given = len(self.thresholds) + 1, len(self.gammas)
+            raise ValueError(f"gamma_by_sample.gammas must be one more than the thresholds, {needed}, and are {given}")
+        return self

@@ -1,4 +1,4 @@
-"""The comparison of several models: a table with intervals, and which differences are shown."""
+"""The comparison of several models: a table with confidence intervals, and which differences are significant."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from focalcal.metrics import METRIC_TITLES, Evaluation
-from focalcal.metrics.comparison import compare_many
-from focalcal.metrics.differences import Difference
+from focalcal.metrics import METRICS, Evaluation
+from focalcal.metrics.bootstrap.comparison import compare_many
+from focalcal.metrics.bootstrap.differences import Difference
 from focalcal.predictions import Predictions
-from focalcal.report.examination import Examined, Request
 from focalcal.report.readings import written, written_change, written_interval
+from focalcal.report.reported_model import ReportedModel, ReportSettings
 
 # The columns of the table, lower is better in all of them; error does not depend on the temperature.
 _COLUMNS = (
@@ -20,7 +20,7 @@ _COLUMNS = (
     *((m, w) for m in ("nll", "ece", "ada_ece", "classwise_ece") for w in ("before", "after")),
 )
 _PAIRED = ("error", "nll", "ece", "ada_ece")
-# All pairs of so many models; of more, every one with the best.
+# All pairs of up to this many models; of more, each with the best.
 _ALL_PAIRS = 5
 
 
@@ -33,8 +33,8 @@ class Cell:
     best: bool
 
 
-def table(models: Sequence[Examined]) -> dict[str, Any]:
-    """Headings, and for each model its name, its temperature and its cells."""
+def table(models: Sequence[ReportedModel]) -> dict[str, Any]:
+    """Collect headings, and for each model its name, its temperature and its cells."""
     columns = [c for c in _COLUMNS if c[1] == "before" or any(model.after is not None for model in models)]
     best = {column: _best(models, *column) for column in columns}
     rows = []
@@ -43,16 +43,19 @@ def table(models: Sequence[Examined]) -> dict[str, Any]:
         t = "–" if model.scaling is None else f"{model.scaling.temperature:.2f}"
         rows.append({"name": model.name, "temperature": t, "cells": cells})
     headings = [
-        (METRIC_TITLES[m], {"before": "as it is", "after": "scaled"}[w] if m != "error" else "") for m, w in columns
+        (METRICS[m].heading, {"before": "uncalibrated", "after": "scaled"}[w] if m != "error" else "")
+        for m, w in columns
     ]
-    return {"headings": headings, "rows": rows}
+    criteria = {model.scaling.criterion for model in models if model.scaling is not None}
+    by = f", by {criteria.pop()}" if len(criteria) == 1 else ""
+    return {"headings": headings, "rows": rows, "temperature_heading": f"T{by}"}
 
 
-def _evaluation(model: Examined, when: str) -> Evaluation | None:
+def _evaluation(model: ReportedModel, when: str) -> Evaluation | None:
     return model.before if when == "before" else model.after
 
 
-def _best(models: Sequence[Examined], metric: str, when: str) -> float:
+def _best(models: Sequence[ReportedModel], metric: str, when: str) -> float:
     values = [found.values[metric] for model in models if (found := _evaluation(model, when)) is not None]
     return min(values, default=float("nan"))
 
@@ -66,11 +69,11 @@ def _cell(evaluation: Evaluation | None, metric: str, best: float) -> Cell:
     return Cell(write(value), interval, value == best)
 
 
-def pairs(models: Sequence[Examined], request: Request) -> tuple[list[dict[str, Any]], str]:
-    """Differences of pairs of models, before and after scaling, for people; or a sentence why there are none."""
+def pairs(models: Sequence[ReportedModel], settings: ReportSettings) -> tuple[list[dict[str, Any]], str]:
+    """Test differences of pairs of models, before and after scaling; or say in a sentence why that cannot be done."""
     if len(models) < 2:
         return [], ""
-    if not request.bootstrap:
+    if not settings.bootstrap:
         return [], "Without resamples (bootstrap 0), differences are not tested."
     if not all(isinstance(model.source.data, Predictions) for model in models):
         return [], "Differences are not tested: the files are too large to be held in memory."
@@ -78,34 +81,34 @@ def pairs(models: Sequence[Examined], request: Request) -> tuple[list[dict[str, 
     try:
         for when in ("before", "after"):
             if when == "before" or all(model.scaling is not None for model in models):
-                found += _pairs(models, request, when)
+                found += _pairs(models, settings, when)
     except ValueError as error:
-        return [], f"Differences are not tested, because the models were not tried on the same samples. {error}"
+        return [], f"Differences are not tested, because the models were not evaluated on the same samples. {error}"
     return found, ""
 
 
-def _pairs(models: Sequence[Examined], request: Request, when: str) -> list[dict[str, Any]]:
+def _pairs(models: Sequence[ReportedModel], settings: ReportSettings, when: str) -> list[dict[str, Any]]:
     predictions = {model.name: _predictions(model, when) for model in models}
     metrics = _PAIRED if when == "before" else [m for m in _PAIRED if m != "error"]
     comparisons = compare_many(
         predictions,
-        reference_of(models),
-        metrics,
-        samples=request.bootstrap,
-        permutations=request.bootstrap,
-        level=request.level,
-        seed=request.seed,
-        bins=request.bins,
+        reference=reference_of(models),
+        metrics=metrics,
+        bootstrap=settings.bootstrap,
+        permutations=settings.bootstrap,
+        level=settings.level,
+        seed=settings.seed,
+        bins=settings.bins,
     )
     return [_for_people(difference, when) for c in comparisons for difference in c.differences.values()]
 
 
-def reference_of(models: Sequence[Examined]) -> str | None:
-    """The model that all others are compared with, where there are too many for all pairs: the best by NLL."""
+def reference_of(models: Sequence[ReportedModel]) -> str | None:
+    """Choose the model that all others are compared with, where there are too many for all pairs: the best by NLL."""
     return min(models, key=lambda model: model.before.values["nll"]).name if len(models) > _ALL_PAIRS else None
 
 
-def _predictions(model: Examined, when: str) -> Predictions:
+def _predictions(model: ReportedModel, when: str) -> Predictions:
     data = model.source.data
     assert isinstance(data, Predictions)
     if when == "before":
@@ -119,13 +122,13 @@ def _for_people(difference: Difference, when: str) -> dict[str, Any]:
     lower = difference.names[0] if difference.difference < 0 else difference.names[1]
     return {
         "metric": metric,
-        "title": METRIC_TITLES[metric],
+        "title": METRICS[metric].heading,
         "when": when,
         "names": difference.names,
         "difference": written_change(metric, difference.difference),
         "interval": written_interval(difference.interval, partial(written_change, metric)),
         "p": "< 0.001" if difference.adjusted_p_value < 0.001 else f"{difference.adjusted_p_value:.3f}",
-        "shown": difference.is_shown,
+        "significant": difference.is_shown,
         "lower": lower,
         "numbers": difference.to_dict(),
     }

@@ -1,20 +1,20 @@
-"""What the page's template writes about models, and what a program may read of them."""
+"""Contents of the page: words and tables for its template, and numbers for programs."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
-from focalcal.metrics import METRIC_TITLES
-from focalcal.report.examination import Examined
-from focalcal.report.readings import READINGS, counted, written, written_interval
-from focalcal.report.wording import fitted_on, headline, mood, next_steps, sentences
+from focalcal.metrics import METRICS
+from focalcal.report.readings import counted, written, written_interval
+from focalcal.report.reported_model import ReportedModel
+from focalcal.report.wording import headline, how_fitted, mood, next_steps, sentences
 
 _KEY_METRICS = ("accuracy", "ece", "nll", "confident_share")
 
 
-def model_content(model: Examined) -> dict[str, Any]:
-    """Words and tables about one model."""
+def model_content(model: ReportedModel) -> dict[str, Any]:
+    """Collect words and tables about one model."""
     return {
         "name": model.name,
         "facts": _facts(model),
@@ -25,14 +25,15 @@ def model_content(model: Examined) -> dict[str, Any]:
         "tiles": [_tile(model, name) for name in _KEY_METRICS],
         "metrics": [_metric_row(model, name) for name in model.before.values],
         "notes": list(model.notes),
-        "scaling": None if model.scaling is None else fitted_on(model.scaling),
+        "scaling": None if model.scaling is None else how_fitted(model.scaling),
+        "temperature": None if model.scaling is None else f"{model.scaling.temperature:.3g}",
         "config": model.source.config,
     }
 
 
-def _metric_row(model: Examined, name: str) -> dict[str, str]:
-    """A metric as it is and scaled; empty where there is no such number."""
-    row = {"title": METRIC_TITLES[name], "words": READINGS[name].words}
+def _metric_row(model: ReportedModel, name: str) -> dict[str, str]:
+    """Write a metric, uncalibrated and scaled; empty where there is no such number."""
+    row = {"title": METRICS[name].heading, "words": METRICS[name].reading}
     for key, evaluation in (("before", model.before), ("after", model.after)):
         values = {} if evaluation is None else evaluation.values
         intervals = {} if evaluation is None else evaluation.intervals
@@ -41,7 +42,7 @@ def _metric_row(model: Examined, name: str) -> dict[str, str]:
     return row
 
 
-def _facts(model: Examined) -> str:
+def _facts(model: ReportedModel) -> str:
     data = model.source.data
     split = "" if data.split is None else f", split {data.split}"
     soft = ", soft labels" if model.has_soft_labels else ""
@@ -49,8 +50,8 @@ def _facts(model: Examined) -> str:
     return f"{counted(n, 'sample')}, {counted(k, 'class')}{split}{soft}"
 
 
-def _tile(model: Examined, name: str) -> dict[str, str]:
-    """A key number, its interval, and what it becomes."""
+def _tile(model: ReportedModel, name: str) -> dict[str, str]:
+    """Write a key number, its interval, and what it becomes."""
     write = partial(written, name)
     interval = written_interval(model.before.intervals.get(name), write)
     beside = f"floor {write(model.before.values['ece_floor'])}" if name == "ece" else ""
@@ -60,16 +61,18 @@ def _tile(model: Examined, name: str) -> dict[str, str]:
             scaled += f" (floor {write(model.after.values['ece_floor'])})"
         beside = f"{beside} · {scaled}" if beside else scaled
     return {
-        "title": {"confident_share": "≥ 99% sure"}.get(name, METRIC_TITLES[name]),
+        "title": {"confident_share": "≥ 99% sure"}.get(name, METRICS[name].heading),
         "value": write(model.before.values[name]),
         "interval": interval,
         "beside": beside,
-        "words": READINGS[name].words,
+        "words": METRICS[name].reading,
     }
 
 
-def numbers_of(models: list[Examined], differences: list[dict[str, Any]], origin: dict[str, Any]) -> dict[str, Any]:
-    """What a program may want to read."""
+def numbers_of(
+    models: list[ReportedModel], differences: list[dict[str, Any]], origin: dict[str, Any]
+) -> dict[str, Any]:
+    """Collect the numbers that a program may want to read."""
     return {
         "models": [
             {
@@ -84,6 +87,7 @@ def numbers_of(models: list[Examined], differences: list[dict[str, Any]], origin
                     "fitted": list(model.scaling.temperatures),
                     "source": model.scaling.source,
                     "samples": model.scaling.fitted_samples,
+                    "objective": model.scaling.objective,
                 },
                 "ood": {name: {"auroc": roc.auroc, "fpr_at_95": roc.fpr_at_95} for name, roc in model.ood.items()},
                 "notes": list(model.notes),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from focalcal.metrics.statistics import SampleStatistics
+from focalcal.metrics.samples import SampleStatistics
 
 
 @dataclass(frozen=True, order=True)
@@ -37,7 +37,7 @@ class MistakesSoFar:
 
     Args:
         num_classes: K.
-        most: how many single mistakes to keep.
+        most: Number of single mistakes to keep.
     """
 
     def __init__(self, num_classes: int, most: int = 24) -> None:
@@ -74,11 +74,11 @@ class MistakesSoFar:
         self._pairs = pairs
 
     def worst(self) -> list[Mistake]:
-        """The most confident mistakes, the worst first."""
+        """Return the most confident mistakes, the worst first."""
         return sorted(self._worst, reverse=True)
 
     def confusions(self, most: int = 12) -> list[Confusion]:
-        """The pairs of classes with the most confidence in wrong predictions, summed, the worst first."""
+        """Find the pairs of classes with the most confidence in wrong predictions, summed, the worst first."""
         order = self._sums[1].argsort(descending=True, stable=True)[:most]
         found = []
         for pair, count, confidence in zip(self._pairs[order].tolist(), *self._sums[:, order].tolist(), strict=True):

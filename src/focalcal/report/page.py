@@ -11,13 +11,13 @@ from typing import Any
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
-def rendered(content: Mapping[str, Any], data: Mapping[str, Any], numbers: Mapping[str, Any]) -> str:
-    """The whole page.
+def render(content: Mapping[str, Any], data: Mapping[str, Any], numbers: Mapping[str, Any]) -> str:
+    """Render the whole page.
 
     Args:
-        content: what the template writes.
-        data: what the script draws.
-        numbers: what the link downloads.
+        content: Values for the template.
+        data: Values for the script.
+        numbers: The content of the download.
     """
     jinja2, plotly_script = _packages()
     # For what is written by us or by Plotly, and for JSON that is escaped; the template escapes everything else.
@@ -39,7 +39,7 @@ def rendered(content: Mapping[str, Any], data: Mapping[str, Any], numbers: Mappi
 
 
 def safe_json(content: Any) -> str:
-    r"""JSON that may stand inside a script element.
+    r"""Write JSON that may stand inside a script element.
 
     Examples:
         >>> print(safe_json({"name": "</script>"}))
@@ -54,7 +54,7 @@ def _template(name: str) -> str:
 
 
 def _inside_script(text: str) -> str:
-    """A script that cannot end the element around it."""
+    """Escape a script so that it cannot end the element around it."""
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 

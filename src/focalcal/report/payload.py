@@ -1,4 +1,4 @@
-"""What the page's script draws: numbers only, rounded to what an eye can see, in plain lists."""
+"""Data that the page's script draws: numbers only, rounded to what an eye can see, in plain lists."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 
 from focalcal.metrics.binning import BinSums
 from focalcal.plots.reliability import diagram_of_sums
-from focalcal.plots.risk_coverage import risk_coverage_of_ranked
-from focalcal.plots.smooth_reliability import smooth_of_sums, usual_width
-from focalcal.plots.training_curves import CURVES, TrainingCurves
-from focalcal.report.examination import Examined, Request
-from focalcal.report.sweep import BIN_COUNTS, Stop
+from focalcal.plots.selective_prediction import risk_coverage_of_ranked
+from focalcal.plots.smooth_diagram import smooth_of_sums, usual_width
+from focalcal.plots.training_history import CURVES, TrainingCurves
+from focalcal.report.reported_model import ReportedModel, ReportSettings
+from focalcal.report.slider import BIN_COUNTS, Stop
 
 # Shares are sent as whole ten-thousandths, which are shorter; −1 stands for "undefined".
 _UNITS = 10_000
@@ -28,17 +28,17 @@ _MANY_MODELS = 7
 
 
 def bin_counts(models: int) -> tuple[int, ...]:
-    """The numbers of bins that a diagram may have, in a report on so many models."""
+    """Return the numbers of bins that a diagram may have, in a report on this number of models."""
     return BIN_COUNTS if models < _MANY_MODELS else BIN_COUNTS[:-1]
 
 
 def nearest_bins(wanted: int, models: int) -> int:
-    """The number of bins on offer that is nearest to the one of the metrics."""
+    """Return the number of bins on offer that is nearest to the one of the metrics."""
     return min(bin_counts(models), key=lambda count: abs(count - wanted))
 
 
-def model_payload(model: Examined, request: Request, models: int) -> dict[str, Any]:
-    """Everything that is drawn of one model, one of so many."""
+def model_payload(model: ReportedModel, settings: ReportSettings, models: int) -> dict[str, Any]:
+    """Collect everything that is drawn of one model, in a report on this number of models."""
     scaling = model.scaling
     temperatures = [stop.temperature for stop in model.stops]
     width = usual_width(model.before.values["smooth_ece"], model.before.n)
@@ -47,10 +47,11 @@ def model_payload(model: Examined, request: Request, models: int) -> dict[str, A
         "samples": model.before.n,
         "fitted": None if scaling is None else temperatures.index(scaling.temperature),
         "neutral": temperatures.index(1.0),
+        "criterion": None if scaling is None else scaling.criterion,
         "crossFitted": scaling is not None and scaling.source == "cross",
-        "stops": [_stop(stop, model.before.n, request.level, width, bin_counts(models)) for stop in model.stops],
+        "stops": [_stop(stop, model.before.n, settings.level, width, bin_counts(models)) for stop in model.stops],
         "coverage": _coverage(model),
-        "classes": _classes(model, request, models),
+        "classes": _classes(model, settings, models),
         "mistakes": [
             {
                 "id": mistake.id,
@@ -101,8 +102,8 @@ def _bins(sums: BinSums, samples: int, level: float) -> dict[str, Any]:
     }
 
 
-def _coverage(model: Examined) -> list[dict[str, Any]]:
-    shown = {"as it is": 1.0}
+def _coverage(model: ReportedModel) -> list[dict[str, Any]]:
+    shown = {"uncalibrated": 1.0}
     if model.scaling is not None:
         shown["after scaling"] = model.scaling.temperature
     found = []
@@ -113,7 +114,7 @@ def _coverage(model: Examined) -> list[dict[str, Any]]:
     return found
 
 
-def _classes(model: Examined, request: Request, models: int) -> dict[str, Any]:
+def _classes(model: ReportedModel, settings: ReportSettings, models: int) -> dict[str, Any]:
     classes = model.classes
     rows = classes.largest_errors(_CLASS_ROWS // models)
     with_diagram = classes.largest_errors(max(1, _CLASS_DIAGRAMS // models))
@@ -122,7 +123,7 @@ def _classes(model: Examined, request: Request, models: int) -> dict[str, Any]:
         "rows": rows,
         **{name: [_rounded(float(column[i]), 4) for i in rows] for name, column in columns.items()},
         "ece": [_rounded(float(classes.classwise_ece[i]), 7) for i in rows],
-        "diagrams": {i: _bins(classes.bins(i), model.before.n, request.level) for i in with_diagram},
+        "diagrams": {i: _bins(classes.bins(i), model.before.n, settings.level) for i in with_diagram},
     }
 
 
@@ -135,8 +136,8 @@ def _training(curves: TrainingCurves) -> dict[str, Any]:
     return {"epochs": curves.epochs.tolist(), "values": values, "gammas": gammas, "titles": CURVES}
 
 
-def images(models: Sequence[Examined], thumbnails: Mapping[str, bytes]) -> dict[str, str]:
-    """Images by id, of the worst mistakes first, as many as there is room for."""
+def images(models: Sequence[ReportedModel], thumbnails: Mapping[str, bytes]) -> dict[str, str]:
+    """Encode images by id, of the worst mistakes first, as many as there is room for."""
     found: dict[str, str] = {}
     room = _IMAGE_BYTES
     ranked = [mistake.id for rank in zip_longest(*(model.mistakes for model in models)) for mistake in rank if mistake]
@@ -149,7 +150,7 @@ def images(models: Sequence[Examined], thumbnails: Mapping[str, bytes]) -> dict[
 
 
 def _amount(value: float) -> float | int | None:
-    """A number of samples, or their weight."""
+    """Round a number of samples, or their weight."""
     return _rounded(value, 3 if value < 1000 else 0)
 
 
@@ -158,15 +159,15 @@ def _shares(values: Sequence[float] | np.ndarray) -> list[int]:
 
 
 def _rounded(value: float, digits: int) -> float | int | None:
-    """A number as short as its digits allow; None where JSON has no word for it."""
+    """Round a number to these digits; None where JSON has no word for it."""
     if not math.isfinite(value):
         return None
     rounded = round(float(value), digits)
     return int(rounded) if rounded == int(rounded) else rounded
 
 
-def shared_class_names(models: Iterable[Examined]) -> tuple[list[list[str]], list[int]]:
-    """Lists of class names, each once, and which of them each model has."""
+def shared_class_names(models: Iterable[ReportedModel]) -> tuple[list[list[str]], list[int]]:
+    """Collect lists of class names, each once, and which of them each model has."""
     lists: list[list[str]] = []
     which = []
     for model in models:

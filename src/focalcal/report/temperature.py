@@ -1,4 +1,4 @@
-"""The temperature that a report proposes, and the predictions that it would give."""
+"""The temperature that a report proposes, and predictions scaled by it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from torch import Tensor
 
 from focalcal.calibrators import CalibrationWarning, TemperatureScaling
 from focalcal.calibrators.base import keep_argmax
-from focalcal.metrics.temperature_search import logits_of
+from focalcal.calibrators.temperature import Objective
 from focalcal.predictions import Predictions, PredictionsFile, concatenate
-from focalcal.report.agreement import check_classes, same_predictions
+from focalcal.report.model_sources import Data, check_classes, same_predictions
 from focalcal.report.readings import counted
-from focalcal.report.sources import Data
 
 # A file too large for memory is fitted on every so many-th sample, which leaves about this many outputs (64 MB).
 _FITTED_VALUES = 2**24
@@ -30,35 +29,42 @@ class Scaling:
     """One temperature, or several that take turns over the samples.
 
     Attributes:
-        temperatures: sample i is scaled by number i mod their count.
+        temperatures: Sample i is scaled by number i mod their count.
         source: "val" if fitted on validation predictions, "cross" if on the other parts of the same predictions.
-        fitted_samples: how many samples the fit saw (each of them, for several).
+        fitted_samples: Number of samples that the fit saw (each of them, for several).
+        objective: "nll" or "ece", which the fit minimises.
     """
 
     temperatures: tuple[float, ...]
     source: str
     fitted_samples: int
+    objective: Objective = "nll"
 
     @property
     def temperature(self) -> float:
         """The one, or the geometric mean."""
         return math.exp(sum(map(math.log, self.temperatures)) / len(self.temperatures))
 
+    @property
+    def criterion(self) -> str:
+        """The objective for people: ``validation ECE``, or ``NLL`` for a cross-fit."""
+        return f"{'validation ' if self.source == 'val' else ''}{self.objective.upper()}"
+
     def apply(self, preds: Predictions, first: int = 0) -> Predictions:
-        """Scaled predictions of samples of which ``first`` came before."""
+        """Scale predictions, of samples that ``first`` others came before."""
         rows = torch.tensor(self.temperatures, dtype=preds.values.dtype)[
             (torch.arange(len(preds)) + first) % len(self.temperatures)
         ]
         scaled, start = torch.empty_like(preds.values), 0
         for block in preds.blocks():
             part = slice(start, start + len(block))
-            torch.div(logits_of(block), rows[part, None], out=scaled[part])
+            torch.div(block.logits(), rows[part, None], out=scaled[part])
             _keep_predictions(block.values, scaled[part])
             start += len(block)
         return replace(preds, values=scaled, kind="logits")
 
-    def scaled(self, data: Data) -> Data:
-        """Scaled predictions, or a file that gives them block by block."""
+    def scale(self, data: Data) -> Data:
+        """Scale predictions, or a file block by block as it is read."""
         return self.apply(data) if isinstance(data, Predictions) else _ScaledFile(data, self)
 
 
@@ -90,8 +96,8 @@ class _ScaledFile(PredictionsFile):
         return self._scaling.apply(self._file.read())
 
 
-def fitted_scaling(data: Data, val: Data | None) -> tuple[Scaling | None, list[str]]:
-    """A temperature fitted on validation predictions, else cross-fitted; and sentences about what went wrong.
+def fit_scaling(data: Data, val: Data | None, objective: Objective = "nll") -> tuple[Scaling | None, list[str]]:
+    """Fit a temperature on validation predictions, or cross-fit it; return sentences about what went wrong, too.
 
     There is none where the fit has no finite answer: where the label always has the largest output, for example.
     """
@@ -99,7 +105,7 @@ def fitted_scaling(data: Data, val: Data | None) -> tuple[Scaling | None, list[s
         check_classes(data, val, {})
         _check_split(val.split)
         if same_predictions(data, val):
-            scaling, notes = fitted_scaling(data, None)
+            scaling, notes = fit_scaling(data, None, objective)
             return scaling, [*notes, "The validation predictions are those that are reported on, and were not used."]
         parts = [_thinned(val)]
     else:
@@ -110,13 +116,13 @@ def fitted_scaling(data: Data, val: Data | None) -> tuple[Scaling | None, list[s
         parts = _other_parts(preds)
     temperatures, notes = [], []
     for part in parts:
-        temperature, said = _fit(part)
+        temperature, said = _fit(part, objective)
         temperatures.append(temperature)
         notes += said
     if notes:
         return None, [f"No temperature is proposed. {notes[0]}"]
     source = "cross" if val is None else "val"
-    return Scaling(tuple(t for t in temperatures if t is not None), source, len(parts[0])), []
+    return Scaling(tuple(t for t in temperatures if t is not None), source, len(parts[0]), objective), []
 
 
 def _check_split(split: str | None) -> None:
@@ -127,25 +133,25 @@ def _check_split(split: str | None) -> None:
         )
 
 
-def _fit(preds: Predictions) -> tuple[float | None, list[str]]:
+def _fit(preds: Predictions, objective: Objective) -> tuple[float | None, list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            temperature = TemperatureScaling().fit(preds, allow_test=True).temperature_
+            temperature = TemperatureScaling(objective=objective).fit(preds, allow_test=True).temperature_
         except ValueError as error:
             return None, [str(error)]
     return temperature, [str(item.message) for item in caught if issubclass(item.category, CalibrationWarning)]
 
 
 def _other_parts(preds: Predictions) -> list[Predictions]:
-    """For each of a few parts of the samples (dealt out in turn) all the others: what its temperature is fitted on."""
+    """Return, for each of a few parts of the samples (dealt out in turn), all the others, which its T is fitted on."""
     count = 2 if preds.values.numel() > _MANY_VALUES else 5
     part = torch.arange(len(preds)) % count
     return [preds.select(part != i) for i in range(count)]
 
 
 def _thinned(data: Data) -> Predictions:
-    """Predictions of few enough samples to be fitted on in memory."""
+    """Keep few enough samples to be fitted on in memory."""
     if isinstance(data, Predictions):
         return data
     # An odd stride keeps every part of a cross-fit in what is left.

@@ -1,4 +1,4 @@
-"""What an evaluation says about a model, in words."""
+"""The verdict on a model, in words."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _TAIL, _NORMAL = 0.05, 1.645
 
 
 def verdict(evaluation: Evaluation, impossible: int | None = None) -> list[str]:
-    """A sentence about confidence as a whole, about ECE, and about an infinite loss, where the metrics for them are.
+    """Write sentences about confidence as a whole, ECE, and an infinite loss, as far as the metrics are there.
 
     Args:
-        evaluation: the numbers.
-        impossible: how many labels were given probability 0, where that was counted.
+        evaluation: The numbers.
+        impossible: Number of labels that were given probability 0, if that was counted.
     """
     found = (_of_confidence(evaluation), _of_ece(evaluation), _of_loss(evaluation, impossible))
     return [sentence for sentence in found if sentence]
 
 
 def tendency(evaluation: Evaluation) -> str:
-    """In a few words whether the model is over- or under-confident, and by how much; empty where it is not known.
+    """Say in a few words how far the model is over- or under-confident; empty if that is not known.
 
     Examples:
         >>> from focalcal.metrics.evaluation import Evaluation
@@ -56,7 +56,7 @@ def tendency(evaluation: Evaluation) -> str:
 
 
 def _range_of_gap(evaluation: Evaluation, gap: float) -> tuple[float, float]:
-    """An interval of mean confidence − accuracy.
+    """Compute an interval of mean confidence − accuracy.
 
     Resamples of samples that are all right (or all wrong) are all right too, and say nothing of how rare a mistake is:
     n of them show no more than an accuracy of 0.05^(1/n). Without resamples, n samples of confidence c are off by
@@ -76,7 +76,7 @@ def _range_of_gap(evaluation: Evaluation, gap: float) -> tuple[float, float]:
 
 
 def shows_miscalibration(evaluation: Evaluation) -> bool | None:
-    """Whether ECE is larger than chance explains; None where ECE or its floor is not known."""
+    """Return whether ECE is larger than chance explains; None where ECE or its floor is not known."""
     ece, floor = (evaluation.values.get(name, math.nan) for name in ("ece", "ece_floor"))
     if math.isnan(ece) or math.isnan(floor):
         return None
@@ -109,10 +109,10 @@ def _of_ece(evaluation: Evaluation) -> str:
     if shown:
         return f"{facts}: the model is miscalibrated."
     if _is_one_sided(evaluation) and ece > floor:
-        return f"{facts}: on so few, miscalibration is not shown."
+        return f"{facts}: too few to detect miscalibration."
     if math.isnan(evaluation.intervals.get("ece", (math.nan,))[0]) and ece > floor:
-        return f"{facts}: hardly less, so miscalibration is not shown without an interval."
-    return f"{facts}: miscalibration is not shown."
+        return f"{facts}: hardly less, so no miscalibration is detected without an interval."
+    return f"{facts}: no miscalibration is detected."
 
 
 def _of_loss(evaluation: Evaluation, impossible: int | None) -> str:

@@ -1,11 +1,11 @@
-"""The sentences at the top of a report: what is wrong, what repairs it, what to do next."""
+"""Sentences at the top of a report: what is wrong, what repairs it, what to do next."""
 
 from __future__ import annotations
 
 from scipy.special import ndtri
 
-from focalcal.report.examination import Examined
 from focalcal.report.readings import counted, written
+from focalcal.report.reported_model import ReportedModel
 from focalcal.report.temperature import FEWEST_SAMPLES, Scaling
 from focalcal.report.verdict import BALANCED, UNDECIDED, shows_miscalibration, tendency, verdict
 
@@ -13,34 +13,34 @@ from focalcal.report.verdict import BALANCED, UNDECIDED, shows_miscalibration, t
 _MOST, _SOME = 0.5, 0.9
 _FEW_SAMPLES = 1000
 _NOTHING = written("ece_floor", 0.0)
-_USE = "Use the confidences as they are; more samples could show errors that are smaller than these."
+_USE = "Use the confidences uncalibrated; more samples could show errors that are smaller than these."
 _WAIT = "Do not rely on the confidences yet: these samples show neither that they are right nor that they are wrong."
 _COLLECT = "Collect validation predictions that a temperature can be fitted on."
 _OTHERS = "try --method vector, dirichlet or isotonic with focalcal calibrate"
 _OTHER_METHODS = f"No temperature is best here: {_OTHERS}, on samples that are right and samples that are wrong."
 
 
-def headline(model: Examined) -> str:
-    """A few words for the top of the page."""
+def headline(model: ReportedModel) -> str:
+    """Write a few words for the top of the page."""
     words = tendency(model.before)
     if shows_miscalibration(model.before) is False:
         if model.impossible:
             return "Infinite loss: labels were given probability 0"
-        return "Too few samples to tell" if words == UNDECIDED else "No miscalibration shown"
+        return "Too few samples to tell" if words == UNDECIDED else "No miscalibration detected"
     if words == UNDECIDED:
-        return "Miscalibrated, which way is not shown"
+        return "Miscalibrated, in a direction that these samples do not show"
     return "Right on average, and yet miscalibrated" if words in ("", BALANCED) else words
 
 
-def mood(model: Examined) -> str:
-    """The colour of the verdict: "fine", "off", or "open" where the samples do not tell."""
+def mood(model: ReportedModel) -> str:
+    """Choose the colour of the verdict: "fine", "off", or "open" where the samples do not tell."""
     if shows_miscalibration(model.before) is not False or model.impossible:
         return "off"
     return "fine" if tendency(model.before) == BALANCED else "open"
 
 
-def sentences(model: Examined) -> list[str]:
-    """The verdict, and what a temperature does about it."""
+def sentences(model: ReportedModel) -> list[str]:
+    """Write the verdict, and what a temperature does about it."""
     first, *others = verdict(model.before, model.impossible)
     # What the headline has said need not be said again.
     first = first.removeprefix(f"{headline(model)}: ")
@@ -51,27 +51,34 @@ def sentences(model: Examined) -> list[str]:
     ]
 
 
-def fitted_on(scaling: Scaling) -> str:
-    """Where the temperature comes from, in a few words."""
+def how_fitted(scaling: Scaling) -> str:
+    """Say in a few words by what, and on what, the temperature was fitted."""
     if scaling.source == "val":
-        return f"fitted on {counted(scaling.fitted_samples, 'validation sample')}"
+        return f"by {scaling.criterion}, fitted on {counted(scaling.fitted_samples, 'validation sample')}"
     parts = len(scaling.temperatures)
     share = {2: "half", 5: "fifth"}[parts]
-    return f"cross-fitted: each {share} of these samples is scaled by a temperature fitted on the rest"
+    how = f"each {share} of these samples is scaled by a temperature fitted on the rest"
+    return f"by {scaling.criterion}, cross-fitted: {how}"
 
 
-def _repair(model: Examined) -> str:
+def _repair(model: ReportedModel) -> str:
     after, scaling = model.after, model.scaling
     assert after is not None
     assert scaling is not None
     was, now = model.before.values["ece"], after.values["ece"]
     move = f"ECE {'falls' if now < was else 'rises'} from {written('ece', was)} to {written('ece', now)}"
     temperature = f"A temperature of T = {scaling.temperature:.3g}"
-    how = f"({fitted_on(scaling)})"
+    how = f"({how_fitted(scaling)})"
     if not shows_miscalibration(model.before):
         worse = shows_miscalibration(after) and now > was
         return f"{temperature} {how} {'would make it worse' if worse else 'is not needed'}: {move}."
-    done = "repairs most of it" if now < _MOST * was else "repairs some of it" if now < _SOME * was else "is no repair"
+    done = (
+        "repairs most of it"
+        if now < _MOST * was
+        else "repairs some of it"
+        if now < _SOME * was
+        else "does not repair it"
+    )
     left = "more than a perfect model would show at this sample size"
     if not shows_miscalibration(after):
         left = "within what a perfect model would show at this sample size"
@@ -79,8 +86,8 @@ def _repair(model: Examined) -> str:
     return f"{temperature} {how} {done}: {move}, which is {left} ({floor})."
 
 
-def next_steps(model: Examined) -> list[str]:
-    """What to do, the most useful first."""
+def next_steps(model: ReportedModel) -> list[str]:
+    """Write what to do, the most useful first."""
     steps = [*_about_repair(model), *_about_classes(model)]
     if model.before.n < _FEW_SAMPLES:
         floor = written("ece_floor", model.before.values["ece_floor"])
@@ -95,7 +102,7 @@ def next_steps(model: Examined) -> list[str]:
     return steps
 
 
-def _about_repair(model: Examined) -> list[str]:
+def _about_repair(model: ReportedModel) -> list[str]:
     scaling, after = model.scaling, model.after
     steps = ["Clip or smooth the probabilities: no label may have probability 0."] if model.impossible else []
     if not shows_miscalibration(model.before):
@@ -103,7 +110,8 @@ def _about_repair(model: Examined) -> list[str]:
     if scaling is None or after is None:
         return [*steps, _OTHER_METHODS if _could_be_fitted(model) else _COLLECT]
     if after.values["ece"] < _SOME * model.before.values["ece"]:
-        steps.append(f"Divide the logits by T = {scaling.temperature:.4g} before the softmax: accuracy stays the same.")
+        temperature = f"T = {scaling.temperature:.4g} (by {scaling.criterion})"
+        steps.append(f"Divide the logits by {temperature} before the softmax: accuracy stays the same.")
         if scaling.source == "cross":
             steps.append("Fit T on validation predictions before you use it: focalcal calibrate VAL TEST --out FILE.")
     if shows_miscalibration(after):
@@ -111,13 +119,13 @@ def _about_repair(model: Examined) -> list[str]:
     return steps or [f"One temperature hardly changes it: {_OTHERS}."]
 
 
-def _could_be_fitted(model: Examined) -> bool:
-    """Whether there were samples enough for a temperature, so that it is for another reason that there is none."""
+def _could_be_fitted(model: ReportedModel) -> bool:
+    """Return whether there were enough samples for a temperature, so that there is none for another reason."""
     return model.source.val is not None or model.before.n >= FEWEST_SAMPLES
 
 
-def _about_classes(model: Examined) -> list[str]:
-    """The class whose confidence is farthest off, where chance does not explain it and the whole is far less off."""
+def _about_classes(model: ReportedModel) -> list[str]:
+    """Name the class whose confidence is farthest off, where chance does not explain it, and the whole far less."""
     classes, overall = model.classes, model.before.values["signed_gap"]
     spread = (classes.confidence * (1 - classes.confidence) / classes.count).sqrt()
     # As many tests as classes: the level is shared by all of them.

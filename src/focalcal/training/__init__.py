@@ -1,4 +1,4 @@
-"""Training: one loop on Lightning Fabric for one or many devices, checkpoints, and what is recorded each epoch.
+"""Training: one loop on Lightning Fabric for one or many devices, checkpoints, and records of every epoch.
 
 The names are imported on first use: reading a run needs none of the packages that train.
 """
@@ -7,21 +7,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from focalcal.training.divergence import Diverged
-    from focalcal.training.interruption import Interrupted
     from focalcal.training.run import train
-    from focalcal.training.run_directory import Run, open_run, predictions_path
-    from focalcal.training.trainer import Trainer
+    from focalcal.training.run_directory import Run, RunDirectory, open_run
+    from focalcal.training.stopping import Diverged, Interrupted
 
 _HOMES = {
-    "divergence": ("Diverged",),
-    "interruption": ("Interrupted",),
     "run": ("train",),
-    "run_directory": ("Run", "open_run", "predictions_path"),
-    "trainer": ("Trainer",),
+    "run_directory": ("Run", "RunDirectory", "open_run"),
+    "stopping": ("Diverged", "Interrupted"),
 }
 
-__all__ = ["Diverged", "Interrupted", "Run", "Trainer", "open_run", "predictions_path", "train"]
+__all__ = ["Diverged", "Interrupted", "Run", "RunDirectory", "open_run", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,27 +1,52 @@
-"""From a recipe to the parts of a run: data, network, loss, optimizers, and the Fabric that carries them."""
+"""Parts of a run built from its recipe: data, network, loss, optimizers, learning rates, loggers."""
 
-import os
+from __future__ import annotations
+
+import importlib
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
 
 from focalcal.data import DataSet, load_data
+from focalcal.data.subwords import SubwordVocabulary
 from focalcal.gamma import EpochGamma, SampleGamma
 from focalcal.losses import FocalLoss, build_loss
 from focalcal.models import build_model
+from focalcal.models.transformer import Transformer
 from focalcal.recipes import Recipe
-from focalcal.recipes.settings import HardwareSettings, OptimizerSettings
-from focalcal.training.hardware import check_hardware
+from focalcal.recipes.settings import LoggingSettings, OptimizerSettings, ScheduleSettings
+from focalcal.training.checkpoints import CheckpointFolder, read_checkpoint, restore_module
+from focalcal.training.preconditions import recorded_data
+
+if TYPE_CHECKING:
+    from focalcal.training.run_directory import Run, RunDirectory
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
+# Name in recipes -> module, class, packages to install, and the arguments that put its files into the run directory.
+_LOGGERS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    "tensorboard": (
+        "lightning_fabric.loggers",
+        "TensorBoardLogger",
+        "focalcal[tensorboard]",
+        {"name": "", "version": ""},
+    ),
+    "csv": (
+        "lightning_fabric.loggers",
+        "CSVLogger",
+        "lightning-fabric",
+        {"name": "", "version": "", "flush_logs_every_n_steps": 1},
+    ),
+    "mlflow": ("lightning.pytorch.loggers", "MLFlowLogger", "lightning mlflow", {}),
+    "wandb": ("lightning.pytorch.loggers", "WandbLogger", "lightning wandb", {}),
+}
+
 
 def build_data(recipe: Recipe) -> DataSet:
-    """The data set of a recipe."""
+    """Load the data set of a recipe."""
     settings = recipe.data
     if settings.name == "own":
         raise ValueError(f"Recipe {recipe.name} is for data of your own: pass it as focalcal.train(…, data=…).")
@@ -30,14 +55,66 @@ def build_data(recipe: Recipe) -> DataSet:
 
 
 def build_network(recipe: Recipe, data: DataSet) -> nn.Module:
-    """The network of a recipe, with fresh weights from torch's global generator."""
+    """Build the network of a recipe, with fresh weights from torch's global generator."""
     if recipe.model.name == "own":
         raise ValueError(f"Recipe {recipe.name} is for a network of your own: pass it as focalcal.train(…, model=…).")
     return build_model(recipe.model.name, **data.model_options, **recipe.model.options())
 
 
+def load_network(run: Run, model: nn.Module | None = None, data: DataSet | None = None) -> nn.Module:
+    """Load the weights of a run's selected epoch into its network, in evaluation mode; see :meth:`Run.network`."""
+    for what, given in (("model", model), ("data", data)):
+        if given is None and getattr(run.recipe, what).name == "own" and model is None:
+            raise ValueError(f"The run was trained with {what} of your own: pass it, as in network({what}=…).")
+    if model is None:
+        data = build_data(run.recipe) if data is None else data
+        _check_words(run, data)
+        model = build_network(run.recipe, data)
+    checkpoints = CheckpointFolder(run.files.checkpoints)
+    newest, _ = checkpoints.newest()
+    if newest is None:
+        raise ValueError(f"{run.path} holds no undamaged checkpoint, so there are no weights to load.")
+    best = newest.values["best"]
+    if best is not None:
+        weights = dict(read_checkpoint(checkpoints.path / best["file"]).tensors)
+    else:
+        averaged = "average/n_averaged" in newest.tensors and int(newest.tensors["average/n_averaged"]) > 0
+        weights = newest.part("average/module.") if averaged else newest.part("model")
+    # A compiled network calls its parts by another name.
+    plain = getattr(model, "_orig_mod", model)
+    restore_module(plain, {name.removeprefix("_orig_mod."): weight for name, weight in weights.items()})
+    return model.cpu().eval()
+
+
+def load_translator(run: Run) -> tuple[Transformer, SubwordVocabulary]:
+    """Load a run's network for sentence pairs and its vocabulary, without the data that it was trained with."""
+    settings = run.recipe.data
+    if not run.files.vocabulary.is_file():
+        raise ValueError(f"{run.path} has no {run.files.vocabulary.name}: only runs on sentence pairs can translate.")
+    vocabulary = SubwordVocabulary.load(run.files.vocabulary)
+    recorded = (recorded_data(run.files) or {}).get("vocabulary_sha256", vocabulary.sha256)
+    if recorded != vocabulary.sha256:
+        raise ValueError(f"{run.files.vocabulary} is not the vocabulary that the run was trained with; restore it.")
+    sizes = {"num_classes": len(vocabulary), "max_length": settings.options()["max_tokens"]}
+    model = load_network(run, build_model(run.recipe.model.name, **sizes, **run.recipe.model.options()))
+    if not isinstance(model, Transformer):
+        raise ValueError(f"The network {run.recipe.model.name} of {run.path} cannot translate.")
+    return model, vocabulary
+
+
+def _check_words(run: Run, data: DataSet) -> None:
+    """Refuse texts whose words have other numbers than in training: the weights would fit, the outputs be wrong."""
+    before = recorded_data(run.files) or {}
+    for fact, what in (("vocabulary_sha256", "other words"), ("tokens", "another number of tokens")):
+        if fact in before and before[fact] != data.facts.get(fact):
+            raise ValueError(
+                f"The data has {what} than the run in {run.path} was trained with: load it with the same settings from "
+                "the same files, as run.data() does."
+            )
+
+
 def build_criterion(recipe: Recipe) -> nn.Module:
-    """The loss of a recipe; ``per_sample`` is a sum, which the loop divides."""
+    """Build the loss of a recipe; ``per_sample`` is a sum, which the loop divides."""
     options: dict[str, Any] = {"reduction": "mean" if recipe.reduction == "mean" else "sum"}
     penalty = {"penalty": recipe.mmce_penalty} if recipe.loss.startswith("mmce") else {}
     loss = build_loss(recipe.loss, epochs=recipe.epochs, **options, **penalty)
@@ -46,53 +123,20 @@ def build_criterion(recipe: Recipe) -> nn.Module:
         return loss
     if not isinstance(loss, FocalLoss):
         field = "gamma_schedule" if isinstance(policy, EpochGamma) else "gamma_by_sample"
-        raise ValueError(f"{field} belongs to a focal loss, and {recipe.loss} is none; leave it out.")
+        raise ValueError(f"{field} is for focal losses, and {recipe.loss} is not one; leave it out.")
     return FocalLoss(policy, **options)
 
 
 def _own_gamma(recipe: Recipe) -> EpochGamma | SampleGamma | None:
-    """What a recipe says about γ in place of the loss."""
+    """Return the γ that a recipe sets instead of the loss's own."""
     if recipe.gamma_schedule is not None:
         return EpochGamma(dict(sorted(recipe.gamma_schedule.items())))
     chosen = recipe.gamma_by_sample
     return None if chosen is None else SampleGamma(chosen.thresholds, chosen.gammas)
 
 
-def check_model(model: object) -> None:
-    """Whether a network of the user's own is one.
-
-    Examples:
-        >>> check_model("mlp")
-        Traceback (most recent call last):
-        ...
-        TypeError: model must be a torch.nn.Module, got str; a network of the recipes is chosen by model=NAME in them.
-    """
-    if isinstance(model, type) and issubclass(model, nn.Module):
-        raise TypeError(f"model must be a network, not its class: pass {model.__name__}(…).")
-    if not isinstance(model, nn.Module):
-        got = type(model).__name__
-        hint = "; a network of the recipes is chosen by model=NAME in them" if isinstance(model, str) else ""
-        raise TypeError(f"model must be a torch.nn.Module, got {got}{hint}.")
-
-
-def check_loss(loss: object) -> None:
-    """Whether a loss of the user's own can be called.
-
-    Examples:
-        >>> check_loss(0.5)
-        Traceback (most recent call last):
-        ...
-        TypeError: loss must be the name of a loss or a function of logits and targets, got float.
-    """
-    if isinstance(loss, type) and issubclass(loss, nn.Module):
-        raise TypeError(f"loss must be a loss, not its class: pass {loss.__name__}(…).")
-    if not callable(loss) and not isinstance(loss, str):
-        got = type(loss).__name__
-        raise TypeError(f"loss must be the name of a loss or a function of logits and targets, got {got}.")
-
-
 def build_optimizers(recipe: Recipe, model: nn.Module) -> list[torch.optim.Optimizer]:
-    """One optimizer, or two where the network's embedding has its own."""
+    """Build one optimizer, or two if the network's embedding has its own."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
         raise ValueError("The network has no weights that can be trained.")
@@ -118,28 +162,51 @@ def _optimizer(settings: OptimizerSettings, parameters: list[nn.Parameter]) -> t
     return kind(parameters, betas=settings.betas, **options)
 
 
-def build_fabric(hardware: HardwareSettings, loggers: list[Any]) -> Fabric:
-    """Devices, precision and distribution; under torchrun its own numbers count."""
-    devices, nodes = _places(hardware)
-    check_hardware(hardware)
-    strategy: Any = hardware.strategy
-    if devices * nodes > 1 and strategy in ("auto", "ddp"):
-        strategy = DDPStrategy(process_group_backend=None)
-    precision: Any = "32-true" if hardware.precision == "32" else hardware.precision
-    accelerator = hardware.accelerator
-    return Fabric(
-        accelerator=accelerator,
-        devices=devices,
-        num_nodes=nodes,
-        strategy=strategy,
-        precision=precision,
-        loggers=loggers,
-    )
+def learning_rate_factor(schedule: ScheduleSettings, *, epochs: int, epoch: int, progress: float) -> float:
+    """Compute the factor of the learning rate from the place in the run, so that there is no state to save.
+
+    - constant: 1.
+    - steps: the factor of the last epoch in ``factors`` that has been reached.
+    - cosine: from 1 to 0 over the run, step by step.
+    - inverse_sqrt: √(``warmup_epochs`` / epochs that have passed), step by step, after the warm-up.
+    - warm-up: during the first ``warmup_epochs``, times the share of them that has passed, step by step.
+
+    Args:
+        schedule: The recipe's schedule.
+        epochs: Number of epochs in the run.
+        epoch: The epoch, counted from 0.
+        progress: The share of the epoch's steps that are done when this one is, in (0, 1].
+
+    Examples:
+        >>> steps = ScheduleSettings(name="steps", factors={150: 0.1, 250: 0.01})
+        >>> [learning_rate_factor(steps, epochs=350, epoch=epoch, progress=0.5) for epoch in (0, 149, 150, 300)]
+        [1.0, 1.0, 0.1, 0.01]
+        >>> learning_rate_factor(ScheduleSettings(name="cosine"), epochs=10, epoch=4, progress=1.0)
+        0.5
+    """
+    passed = epoch + progress
+    factor = 1.0
+    if schedule.name == "steps":
+        reached = [start for start in schedule.factors if start <= epoch]
+        factor = schedule.factors[max(reached)] if reached else 1.0
+    elif schedule.name == "cosine":
+        factor = round((1 + math.cos(math.pi * passed / epochs)) / 2, 15)
+    elif schedule.name == "inverse_sqrt":
+        factor = math.sqrt(schedule.warmup_epochs / max(passed, schedule.warmup_epochs))
+    if passed < schedule.warmup_epochs:
+        factor *= passed / schedule.warmup_epochs
+    return factor
 
 
-def _places(hardware: HardwareSettings) -> tuple[int, int]:
-    """How many devices a node has, and how many nodes there are."""
-    if "TORCHELASTIC_RUN_ID" not in os.environ:
-        return hardware.devices, hardware.nodes
-    world, local = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
-    return local, max(1, world // local)
+def build_loggers(settings: LoggingSettings, files: RunDirectory) -> list[Any]:
+    """Build the loggers that a recipe asks for; those that write files write them to ``logs/`` in the run directory."""
+    return [_logger(name, files) for name in settings.to]
+
+
+def _logger(name: str, files: RunDirectory) -> Any:
+    module, kind, package, options = _LOGGERS[name]
+    place = "save_dir" if name != "tensorboard" and name != "csv" else "root_dir"
+    try:
+        return getattr(importlib.import_module(module), kind)(**{place: str(files.logs / name)}, **options)
+    except ImportError as error:
+        raise ValueError(f"logging.to={name} needs packages that are not installed: pip install {package}.") from error

@@ -1,7 +1,7 @@
-"""Checkpoints: everything that decides how a run goes on, in one file that is whole or not there.
+"""Checkpoints: everything that decides how a run continues, in one file that is whole or not there.
 
-A checkpoint is a safetensors file. Tensors are stored by name (``model/…``, ``optimizer/…``, ``random/…``), everything
-else as JSON in its header, with a digest of both: what was damaged on disk is found out when it is read.
+A checkpoint is a safetensors file. Tensors are stored by name (``model/…``, ``optimizer/…``, ``process/…``), everything
+else as JSON in its header, with a digest of both: a file that was damaged on disk is found out when it is read.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from focalcal.base.files import atomic_writer
 
@@ -25,13 +25,13 @@ _KEPT = 2
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was saved: tensors by name, and JSON values by name."""
+    """The contents of a checkpoint: tensors by name, and JSON values by name."""
 
     tensors: Mapping[str, Tensor]
     values: Mapping[str, Any]
 
     def part(self, prefix: str) -> dict[str, Tensor]:
-        """The tensors whose names begin with ``prefix/``, or with a prefix that ends in a dot, by the rest of them."""
+        """Return the tensors named ``prefix/…`` (or ``prefix…``, if it ends in a dot), without the prefix."""
         start = prefix if prefix.endswith(".") else f"{prefix}/"
         return {name.removeprefix(start): tensor for name, tensor in self.tensors.items() if name.startswith(start)}
 
@@ -40,25 +40,30 @@ class CheckpointFolder:
     """The checkpoints of one run: the last two of them, and the weights of the best epoch.
 
     Args:
-        path: of the folder, made if it is not there.
+        path: The folder, made if it is not there.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def write(self, epoch: int, step: int, checkpoint: Checkpoint) -> None:
-        """Save the state after ``step`` steps of an epoch; older ones go when the new one is safely there."""
+        """Save the state after ``step`` steps of an epoch; older files are removed when the new one is safely there."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_checkpoint(self.path / f"epoch-{epoch:05d}-step-{step:07d}.safetensors", checkpoint)
         for old in self._files()[:-_KEPT]:
             old.unlink(missing_ok=True)
         best = checkpoint.values.get("best")
         for file in self.path.glob("best-*.safetensors"):
-            if best is not None and file.name != best["file"] and not self._is_wanted(file.name):
+            if best is not None and file.name != best["file"] and not self._is_needed(file.name):
                 file.unlink(missing_ok=True)
 
-    def _is_wanted(self, name: str) -> bool:
-        """Whether an older checkpoint, which a run may have to go back to, counts on this file of weights."""
+    def write_weights(self, name: str, epoch: int, weights: Mapping[str, Tensor]) -> None:
+        """Save the weights of the best epoch so far."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_checkpoint(self.path / name, Checkpoint(weights, {"epoch": epoch}))
+
+    def _is_needed(self, name: str) -> bool:
+        """Return whether an older checkpoint, which a run may have to go back to, needs this file of weights."""
         for file in self._files():
             try:
                 best = _header(file)["values"].get("best")
@@ -69,7 +74,7 @@ class CheckpointFolder:
         return False
 
     def newest(self) -> tuple[Checkpoint | None, list[str]]:
-        """The newest checkpoint that is whole, and a sentence on each that was not."""
+        """Return the newest undamaged checkpoint, and a sentence on each damaged one."""
         damaged: list[str] = []
         for file in reversed(self._files()):
             try:
@@ -79,12 +84,12 @@ class CheckpointFolder:
         return None, damaged
 
     def tidy(self) -> None:
-        """Remove what a process that was killed while it wrote has left behind."""
+        """Remove the temporary files of a process that was killed while it wrote."""
         for file in self.path.glob(".*.safetensors.*.tmp"):
             file.unlink(missing_ok=True)
 
     def _files(self) -> list[Path]:
-        """From old to new."""
+        """List the checkpoints from old to new."""
         found = [(match, file) for file in self.path.glob("*.safetensors") if (match := _NAME.fullmatch(file.name))]
         return [file for _, file in sorted(found, key=lambda pair: (int(pair[0][1]), int(pair[0][2])))]
 
@@ -92,15 +97,15 @@ class CheckpointFolder:
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write one file, atomically."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
-    tensors = _apart(tensors)
+    tensors = _unshare(tensors)
     values = json.dumps(checkpoint.values, sort_keys=True)
     content = save(tensors, {"values": values, "digest": _digest(tensors, values)})
     with atomic_writer(path) as file:
         file.write(content)
 
 
-def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copies of what shares its memory with another, as tied weights do: the format stores each tensor by itself."""
+def _unshare(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copy tensors that share their memory with another, as tied weights do: the format stores each by itself."""
     apart: dict[str, Tensor] = {}
     taken: set[int] = set()
     for name, tensor in tensors.items():
@@ -115,7 +120,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     try:
         with safe_open(path, framework="pt") as file:
             header = dict(file.metadata() or {})
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dictionary
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is not a dictionary
         if header["digest"] != _digest(tensors, header["values"]):
             raise ValueError("its contents do not match its digest")
         return Checkpoint(tensors, json.loads(header["values"]))
@@ -135,3 +140,33 @@ def _digest(tensors: Mapping[str, Tensor], values: str) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
     return digest.hexdigest()
+
+
+def module_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Return weights and buffers by name; full ones also if they are sharded."""
+    if _is_sharded(module):
+        from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+
+        full = get_model_state_dict(module, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+        return {name: value for name, value in full.items() if isinstance(value, Tensor)}
+    return dict(module.state_dict())
+
+
+def restore_module(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Load into a network what `module_tensors` returned."""
+    if _is_sharded(module):
+        from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
+
+        set_model_state_dict(module, dict(tensors), options=StateDictOptions(full_state_dict=True))
+        return
+    try:
+        module.load_state_dict(dict(tensors))
+    except RuntimeError as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise ValueError(f"The saved weights do not fit the network: {reason}") from error
+
+
+def _is_sharded(module: nn.Module) -> bool:
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    return any(isinstance(part, FullyShardedDataParallel) for part in module.modules())

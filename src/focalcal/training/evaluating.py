@@ -1,97 +1,150 @@
-"""From a network and a split to predictions: every sample once, in the split's order, on however many processes."""
+"""Evaluation of a network during and after training: predictions for a split, and the metrics of an epoch and a run."""
 
-from collections.abc import Callable, Collection, Iterator
+import math
+import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from focalcal.data.samples import Batch, DataSet, Samples
+from focalcal.base.files import null_for_nan
+from focalcal.calibrators import CalibrationWarning, TemperatureScaling
+from focalcal.calibrators.temperature import Objective
+from focalcal.data.samples import DataSet, Samples
+from focalcal.data.sentence_pairs import SentencePairs
+from focalcal.metrics import evaluate
+from focalcal.metrics.binning import equal_width_sums, mean_gap
+from focalcal.metrics.ranking import RankedSamples
+from focalcal.metrics.samples import SampleStatistics, sample_statistics
+from focalcal.metrics.scores import mean_of
 from focalcal.predictions import Predictions
-from focalcal.predictions.masking import masking
-from focalcal.training.divergence import diverged_outputs
-from focalcal.training.gathering import gather_rows, largest_over_processes, same_buffers_everywhere
-from focalcal.training.order import evaluation_batches
+from focalcal.recipes import Recipe
+from focalcal.temperature import fit_inverse_temperature
+from focalcal.training.batches import evaluation_batches, load_batch
+from focalcal.training.devices import broadcast_buffers, gather_rows, largest_over_processes
+from focalcal.training.preconditions import check_labels, check_outputs
+from focalcal.training.run_directory import RunDirectory
+from focalcal.training.stopping import Diverged
+
+_BINS = 15
+_OBJECTIVES: tuple[Objective, ...] = ("nll", "ece")
+_SMALLEST_BATCH = 256
 
 
-def split_predictions(
-    fabric: Fabric,
-    model: nn.Module,
-    samples: Samples,
-    *,
-    split: str,
-    class_names: tuple[str, ...] | None,
-    masked_classes: Collection[int],
-    batch_size: int,
-    prepare: Callable[[Batch], Batch],
-) -> Predictions:
-    """The network's logits for every sample of a split, on every process.
+class Evaluator:
+    """Evaluates networks on the splits of a data set, one row of logits per sample.
 
-    The batches are the same on any number of processes, and each is computed by one of them: nothing is padded and
-    nothing computed twice, so the result does not depend on how many there are. Without ``class_names`` (None, or none
-    at all) classes have no names.
+    The loop knows nothing of what a sample is: it trains on rows of logits and their targets, and leaves everything
+    else to the five public methods here. Samples of another kind, such as sequences that are measured token by token
+    and are too large to be kept, need another class with the same methods; `build_evaluator` chooses.
+
+    Args:
+        fabric: The processes that share the work; all get the same results.
+        data: The splits; ``train`` is the training set without augmentation.
+        batch_size: Samples per forward pass.
+        channels_last: Memory format of images.
     """
-    same_buffers_everywhere(fabric, model)
-    batches = evaluation_batches(samples, batch_size)
-    own = batches[fabric.global_rank :: fabric.world_size]
-    outputs: list[Tensor] = []
-    with evaluation_mode(model), torch.no_grad():  # in full precision, whatever the run trains in
-        for positions in own:
-            inputs = prepare(samples.batch(positions, device=fabric.device, generator=None)).inputs
-            outputs.append(_checked(model(inputs), positions).float())
-    num_classes = largest_over_processes(fabric, outputs[0].shape[1] if outputs else 0)
-    _check_labels(split, samples, num_classes)
-    logits = torch.cat(outputs) if outputs else torch.empty(0, num_classes, device=fabric.device)
-    gathered = gather_rows(fabric, logits)
-    in_order = torch.empty(len(samples), num_classes)
-    for rank, rows in enumerate(gathered):
-        places = batches[rank :: fabric.world_size]
-        if places:
-            in_order[torch.cat(places)] = rows
-    not_finite = (~in_order.amax(dim=1).isfinite()).nonzero()  # −inf is the logit of a class that is masked
-    if len(not_finite):
-        raise diverged_outputs(split, int(samples.ids[not_finite[0]]))
-    return Predictions.from_logits(
-        in_order,
-        samples.labels,
-        ids=samples.ids,
-        split=split,
-        class_names=class_names or None,
-        ignore_index=None,
-        provenance=masking(masked_classes),
-    )
+
+    def __init__(self, fabric: Fabric, data: DataSet, *, batch_size: int, channels_last: bool = False) -> None:
+        self.fabric, self.data, self.batch_size, self.channels_last = fabric, data, batch_size, channels_last
+
+    def check_outputs(self, logits: Tensor, targets: Tensor) -> None:
+        """Refuse a network that does not fit the data; called with the outputs of the first step of an epoch."""
+        check_outputs(logits, targets, self.data)
+
+    def predict(self, model: nn.Module, split: str) -> Predictions:
+        """Compute the network's logits for every sample of a split, in the split's order.
+
+        The batches are the same on any number of processes, and each is computed by one of them: nothing is padded and
+        nothing computed twice, so the result does not depend on how many there are.
+        """
+        samples = self._samples(split)
+        logits = self._logits(model, samples, split)
+        not_finite = (~logits.amax(dim=1).isfinite()).nonzero()  # −inf is the logit of a class that is masked
+        if len(not_finite):
+            raise Diverged.in_outputs(split, int(samples.ids[not_finite[0]]))
+        return Predictions.from_logits(
+            logits,
+            samples.labels,
+            ids=samples.ids,
+            split=split,
+            class_names=self.data.class_names or None,
+            ignore_index=None,
+            masked_classes=self.data.facts.get("masked_classes", ()),
+        )
+
+    def measure(self, model: nn.Module, split: str) -> dict[str, float | None]:
+        """Measure a network for the record of an epoch: `summarize`, the temperature of lowest NLL, and NLL with it."""
+        return summarize_scaled(self.predict(model, split))
+
+    def save(self, model: nn.Module, split: str, path: Path) -> None:
+        """Write the predictions for a split to a file."""
+        predictions = self.predict(model, split)
+        if self.fabric.is_global_zero:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            predictions.save(path)
+
+    def results(self, files: RunDirectory) -> dict[str, Any]:
+        """Measure the saved predictions of validation and test set, before and after temperature scaling.
+
+        There are no confidence intervals; ``focalcal evaluate`` computes them.
+        """
+        val = Predictions.load(files.predictions("val"))
+        scalers = {objective: fit_temperature(objective, val) for objective in _OBJECTIVES}
+        splits: dict[str, Any] = {}
+        for split in ("val", "test"):
+            if files.predictions(split).is_file():
+                preds = Predictions.load(files.predictions(split))
+                after = {f"after_{name}": _values(scaler.transform(preds)) for name, scaler in scalers.items()}
+                splits[split] = {"before": _values(preds), **after}
+        temperatures = {objective: scaler.temperature_ for objective, scaler in scalers.items()}
+        return {"temperature": temperatures, "splits": splits}
+
+    def _samples(self, split: str) -> Samples:
+        samples: Samples = self.data.train if split == "train" else self.data.evaluation[split]
+        for_evaluation = getattr(samples, "for_evaluation", None)
+        return samples if for_evaluation is None else for_evaluation()
+
+    def _logits(self, model: nn.Module, samples: Samples, split: str) -> Tensor:
+        """Return (N, K) float32 logits on every process and on the CPU."""
+        fabric = self.fabric
+        broadcast_buffers(fabric, model)
+        batches = evaluation_batches(samples, self.batch_size)
+        outputs: list[Tensor] = []
+        with evaluation_mode(model), torch.no_grad():  # in full precision, whatever the run trains in
+            for positions in batches[fabric.global_rank :: fabric.world_size]:
+                batch = load_batch(samples, positions, device=fabric.device, channels_last=self.channels_last)
+                outputs.append(_check_rows(model(batch.inputs), positions).float())
+        num_classes = largest_over_processes(fabric, outputs[0].shape[1] if outputs else 0)
+        check_labels(split, samples, num_classes)
+        own = torch.cat(outputs) if outputs else torch.empty(0, num_classes, device=fabric.device)
+        in_order = torch.empty(len(samples), num_classes)
+        for rank, rows in enumerate(gather_rows(fabric, own)):
+            places = batches[rank :: fabric.world_size]
+            if places:
+                in_order[torch.cat(places)] = rows
+        return in_order
 
 
-def _checked(logits: Tensor, positions: Tensor) -> Tensor:
+def build_evaluator(fabric: Fabric, recipe: Recipe, data: DataSet) -> Evaluator:
+    """Build what evaluates networks on a data set, with the settings of a recipe."""
+    size = recipe.evaluation_batch_size or max(_SMALLEST_BATCH, recipe.batch_size)
+    if isinstance(data.train, SentencePairs):
+        from focalcal.training.token_evaluating import TokenEvaluator  # which is an Evaluator itself
+
+        return TokenEvaluator(fabric, data, batch_size=size)
+    return Evaluator(fabric, data, batch_size=size, channels_last=recipe.channels_last)
+
+
+def _check_rows(logits: Tensor, positions: Tensor) -> Tensor:
     if logits.ndim != 2 or len(logits) != len(positions):
         shape = tuple(logits.shape)
         raise ValueError(f"The network must give one row of logits for each of {len(positions)} samples, got {shape}.")
     return logits
-
-
-def check_outputs(logits: Tensor, targets: Tensor, samples: Samples) -> None:
-    """Whether a network's outputs fit its targets and the classes of the data: said before any loss stumbles."""
-    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(targets):
-        got = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
-        raise ValueError(f"The network must give logits of shape ({len(targets)}, K) for this batch, got {got}.")
-    _check_labels("train", samples, logits.shape[1])
-
-
-def check_classes(num_outputs: int, data: DataSet) -> None:
-    """Whether a network has an output for every label and every class name: said before an epoch is spent."""
-    for split, samples in {"train": data.train, **data.evaluation}.items():
-        _check_labels(split, samples, num_outputs)
-    if data.class_names and len(data.class_names) != num_outputs:
-        names = len(data.class_names)
-        raise ValueError(f"The network has {num_outputs} outputs, but the data has {names} class names.")
-
-
-def _check_labels(split: str, samples: Samples, num_outputs: int) -> None:
-    largest = int(samples.labels.max()) if len(samples) else -1
-    if largest >= num_outputs:
-        found = f"there is a label {largest} in the data's split {split}"
-        raise ValueError(f"The network has {num_outputs} outputs, but {found}.")
 
 
 @contextmanager
@@ -103,3 +156,49 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         model.train(was_training)
+
+
+def summarize(stats: SampleStatistics) -> dict[str, float | None]:
+    """Compute error, NLL, calibration errors, and NLL, entropy and confidence of right and of wrong rows.
+
+    A figure about no row at all (nothing is wrong, say) is null.
+    """
+    right, wrong = stats.correct, ~stats.correct
+    figures = {
+        "error": mean_of(wrong, stats),
+        "nll": mean_of(stats.nll, stats),
+        "ece": mean_gap(equal_width_sums(stats.confidence, stats.correct, _BINS, stats.weight)),
+        "ada_ece": mean_gap(RankedSamples(stats).ranking(_BINS).equal_mass_bins()),
+        "entropy": mean_of(stats.entropy, stats),
+    }
+    for name in ("nll", "entropy", "confidence"):
+        values: Tensor = getattr(stats, name)
+        figures |= {f"{name}_right": _mean(values[right]), f"{name}_wrong": _mean(values[wrong])}
+    finite: dict[str, float | None] = null_for_nan(figures)
+    return finite
+
+
+def _mean(values: Tensor) -> float:
+    return float(values.mean()) if len(values) else math.nan
+
+
+def summarize_scaled(preds: Predictions) -> dict[str, float | None]:
+    """Compute `summarize` of predictions, the temperature of lowest NLL, and NLL with it."""
+    figures = summarize(sample_statistics(preds))
+    try:
+        fit = fit_inverse_temperature(preds.logits(), preds.labels, preds.weights)
+    except (ArithmeticError, ValueError):  # no temperature fits, as where every output is the same
+        return {**figures, "temperature": None, "scaled_nll": figures["nll"]}
+    return {**figures, "temperature": fit.temperature, "scaled_nll": fit.nll}
+
+
+def fit_temperature(objective: Objective, val: Predictions) -> TemperatureScaling:
+    """Fit temperature scaling on validation predictions."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)  # T at its bound is there to be read in the result
+        return TemperatureScaling(objective=objective).fit(val)
+
+
+def _values(preds: Predictions) -> dict[str, float | None]:
+    values: dict[str, float | None] = null_for_nan(evaluate(preds, bootstrap=0).values)
+    return values

@@ -10,62 +10,50 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.nn import functional
 
-from focalcal.data.samples import Batch, Samples
+from focalcal.data.samples import Batch
 from focalcal.losses import MMCELoss
-from focalcal.training.evaluating import evaluation_mode
-from focalcal.training.gathering import gather_rows, same_buffers_everywhere
-from focalcal.training.order import evaluation_batches
+from focalcal.training.batches import evaluation_batches, load_batch
+from focalcal.training.devices import broadcast_buffers, gather_rows
+from focalcal.training.evaluating import Evaluator, evaluation_mode
+from focalcal.training.state import IGNORED
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
-_IGNORED = -100
 # The same cells for every loss and epoch, so that histograms can be laid over each other.
 _SMALLEST, _DECADES, _CELLS_PER_DECADE = -8, 12, 40
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def gradient_norm_histograms(
-    fabric: Fabric,
-    model: nn.Module,
-    loss: Loss,
-    samples: Samples,
-    *,
-    batch_size: int,
-    prepare: Callable[[Batch], Batch],
-    is_mean: bool,
-) -> dict[str, Any]:
-    """Histograms for the loss that is trained and for cross-entropy at the same weights, by one evaluation pass.
+def gradient_norm_histograms(evaluator: Evaluator, model: nn.Module, loss: Loss, *, is_mean: bool) -> dict[str, Any]:
+    """Compute histograms for the loss that is trained and for cross-entropy with the same weights, in one pass.
 
     The penalty of MMCE belongs to a batch, not to a sample: for it only the cross-entropy part counts.
 
     Args:
-        fabric: The processes that share the work; all get the same result.
+        evaluator: The training set, used without augmentation, and the processes that share the work.
         model: A network with a ``classifier``, an ``nn.Linear``.
         loss: Called with logits and targets.
-        samples: The training set, used without augmentation.
-        batch_size: Samples per forward pass.
-        prepare: Brings a batch into the form that the network takes.
         is_mean: Whether the loss is a mean over the batch, not a sum.
 
     Returns:
         ``samples``, ``cells`` (how the histograms are cut), ``loss`` and ``cross_entropy``: each with ``mean``,
         ``quantiles`` and ``counts``.
     """
+    fabric, samples = evaluator.fabric, evaluator.data.train
     layer = getattr(model, "classifier", None)
     if not isinstance(layer, nn.Linear):
         raise ValueError(
-            "record.gradient_norms_at needs a network whose attribute `classifier` is its last nn.Linear; "
+            "record.gradient_norms_at needs a network whose last nn.Linear is its attribute `classifier`; "
             "leave it out for this network."
         )
-    same_buffers_everywhere(fabric, model)
-    trained = _summed(loss, is_mean)
+    broadcast_buffers(fabric, model)
+    trained = _sum_over_batch(loss, is_mean)
     norms: dict[str, list[Tensor]] = {"loss": [], "cross_entropy": []}
-    for positions in evaluation_batches(samples, batch_size)[fabric.global_rank :: fabric.world_size]:
-        batch = prepare(samples.batch(positions, device=fabric.device, generator=None))
+    for positions in evaluation_batches(samples, evaluator.batch_size)[fabric.global_rank :: fabric.world_size]:
+        batch = load_batch(samples, positions, device=fabric.device, channels_last=evaluator.channels_last)
         features, logits, targets = _supervised(_features(model, layer, batch), layer, batch.targets)
         scale = torch.linalg.vector_norm(functional.pad(features.double(), (0, 1), value=1.0), dim=1)
         for name, objective in (("loss", trained), ("cross_entropy", _cross_entropy)):
@@ -78,7 +66,7 @@ def gradient_norm_histograms(
 
 
 def _features(model: nn.Module, layer: nn.Linear, batch: Batch) -> Tensor:
-    """What the last layer is given in evaluation mode, caught on its way in."""
+    """Return the inputs of the last layer in evaluation mode, caught by a hook."""
     caught: list[Tensor] = []
     hook = layer.register_forward_pre_hook(lambda _, inputs: caught.append(inputs[0].detach().float()))
     try:
@@ -90,16 +78,16 @@ def _features(model: nn.Module, layer: nn.Linear, batch: Batch) -> Tensor:
 
 
 def _supervised(features: Tensor, layer: nn.Linear, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Features, logits and targets of the outputs that have a target."""
+    """Return features, logits and targets of the outputs that have a target."""
     if targets.ndim == 1:
-        kept = targets != _IGNORED
+        kept = targets != IGNORED
         features, targets = features[kept], targets[kept]
     with torch.no_grad():
         return features, layer(features), targets
 
 
-def _summed(loss: Loss, is_mean: bool) -> Loss:
-    """The sum of the loss over a batch, in float64 where the loss is a module."""
+def _sum_over_batch(loss: Loss, is_mean: bool) -> Loss:
+    """Turn a loss into its sum over a batch, in float64 if it is a module."""
     if isinstance(loss, MMCELoss):
         return _cross_entropy
     exact = copy.deepcopy(loss).double() if isinstance(loss, nn.Module) else loss
@@ -125,7 +113,7 @@ def _logit_gradient_norms(objective: Loss, logits: Tensor, targets: Tensor) -> T
 
 
 def histogram_edges() -> Tensor:
-    """The edges of the cells, evenly spaced in the logarithm; counts have one cell below them and one above.
+    """Return the edges of the cells, evenly spaced in the logarithm; counts have one cell below them and one above.
 
     Examples:
         >>> edges = histogram_edges()

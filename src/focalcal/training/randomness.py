@@ -1,4 +1,4 @@
-"""Where chance comes from: everything is drawn from the run's seed and the place in the run, nothing from the clock."""
+"""Randomness: everything is drawn from the run's seed and the place in the run, nothing from the clock."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def derived_seed(seed: int, *place: int | str) -> int:
-    """A seed of its own for each purpose and place: the same ones give the same seed, others an unrelated one.
+    """Derive a seed for each purpose and place: the same ones give the same seed, others an unrelated one.
 
     Examples:
         >>> derived_seed(0, "order", 3) == derived_seed(0, "order", 3), derived_seed(0, 3) == derived_seed(1, 3)
@@ -22,7 +22,7 @@ def derived_seed(seed: int, *place: int | str) -> int:
 
 
 def generator(seed: int, *place: int | str) -> torch.Generator:
-    """A generator on the CPU for one purpose at one place of the run."""
+    """Make a generator on the CPU for one purpose at one place of the run."""
     return torch.Generator().manual_seed(derived_seed(seed, *place))
 
 
@@ -34,7 +34,7 @@ def seed_everything(seed: int) -> None:
 
 
 def random_state() -> Tensor:
-    """The state of every global generator of this process, as bytes: (n,) uint8."""
+    """Return the state of every global generator of this process, as bytes: (n,) uint8."""
     kind, keys, position, has_gauss, cached = np.random.get_state()  # noqa: NPY002
     state: dict[str, Any] = {
         "torch": torch.get_rng_state().numpy().tobytes().hex(),
@@ -46,7 +46,7 @@ def random_state() -> Tensor:
 
 
 def restore_random_state(packed: Tensor) -> None:
-    """Set every global generator to a state that `random_state` gave."""
+    """Set every global generator to a state that `random_state` returned."""
     state = json.loads(packed.numpy().tobytes().decode())
     torch.set_rng_state(_bytes(state["torch"]))
     if state["cuda"] and len(state["cuda"]) == torch.cuda.device_count():

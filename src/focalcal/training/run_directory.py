@@ -1,30 +1,133 @@
-"""A run directory: what is in it, and who may write to it. It can be read without the packages that train."""
+"""Run directories: the names of their files, and reading them. Reading needs none of the packages that train."""
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from focalcal.base.files import atomic_writer
 from focalcal.predictions import Predictions
 from focalcal.recipes import Recipe, load_recipe
-from focalcal.training.history import read_history
 
 if TYPE_CHECKING:
     from torch import nn
 
     from focalcal.data import DataSet
 
-# What may be another when a run goes on: where it computes and what it writes beside its results, not what comes out.
-_FREE_TO_CHANGE = {"hardware", "checkpoint", "logging", "about", "name"}
-_NEVER_FREE = {"hardware.precision"}
+Selection = Literal["selected", "last"]
 
 
-class RunInUse(ValueError):
-    """Another process writes to the run directory."""
+@dataclass(frozen=True)
+class RunDirectory:
+    """The layout of a run directory: every file in it is named here and nowhere else.
+
+    Attributes:
+        path: The directory, which need not be there.
+
+    Examples:
+        >>> RunDirectory(Path("runs/a")).predictions("test").as_posix()
+        'runs/a/predictions/test.safetensors'
+    """
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """The recipe with every change applied."""
+        return self.path / "config.yaml"
+
+    @property
+    def environment(self) -> Path:
+        """Versions, device, command, and facts about the data."""
+        return self.path / "environment.json"
+
+    @property
+    def history(self) -> Path:
+        """One line per epoch."""
+        return self.path / "history.jsonl"
+
+    @property
+    def evaluation(self) -> Path:
+        """Metrics before and after temperature scaling; written last."""
+        return self.path / "evaluation.json"
+
+    @property
+    def vocabulary(self) -> Path:
+        """The subword vocabulary of a run that translates."""
+        return self.path / "vocabulary.model"
+
+    @property
+    def report(self) -> Path:
+        """The HTML report."""
+        return self.path / "report.html"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def logs(self) -> Path:
+        """The folder of loggers that write files."""
+        return self.path / "logs"
+
+    @property
+    def output(self) -> Path:
+        """The text that a run of a sweep prints."""
+        return self.path / "train.log"
+
+    @property
+    def lock(self) -> Path:
+        """The file that the process holds that trains here."""
+        return self.path / ".lock"
+
+    @property
+    def predictions_folder(self) -> Path:
+        """The folder of the predictions; see `prediction_file`."""
+        return self.path / "predictions"
+
+    def predictions(self, split: str, selection: Selection = "selected") -> Path:
+        """Return the predictions for a split; if the last epoch is the selected one, they are stored once."""
+        if selection not in get_args(Selection):
+            raise ValueError(f"Predictions are of the epoch 'selected' or 'last', got {selection!r}.")
+        last = prediction_file(self.predictions_folder, split, last=True)
+        return last if selection == "last" and last.is_file() else prediction_file(self.predictions_folder, split)
+
+    @property
+    def snapshots(self) -> Path:
+        """The folder of training-set predictions; see ``record.snapshots_at``."""
+        return self.predictions_folder / "train"
+
+    def snapshot(self, epoch: int) -> Path:
+        """Return the training-set predictions after an epoch, counted from 1."""
+        return self.snapshots / f"epoch-{epoch:05d}.safetensors"
+
+    @property
+    def gradient_norms(self) -> Path:
+        """Histograms of gradient norms, one line per recorded epoch; see ``record.gradient_norms_at``."""
+        return self.path / "recorded" / "gradient-norms.jsonl"
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """True if training has begun."""
+        return any(self.checkpoints.glob("*.safetensors"))
+
+    @property
+    def is_finished(self) -> bool:
+        """True if nothing is left to do: the evaluation is there, and so are the predictions that it is about."""
+        try:
+            content = json.loads(self.evaluation.read_text(encoding="utf-8"))
+            splits, _ = list(content["splits"]), int(content["epoch"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        return all(self.predictions(split).is_file() for split in splits)
+
+
+def prediction_file(folder: Path, split: str, *, last: bool = False) -> Path:
+    """Return the file of a split in a folder of predictions; ``last`` means the last epoch, if stored apart."""
+    return (folder / "last" if last else folder) / f"{split}.safetensors"
 
 
 @dataclass(frozen=True)
@@ -32,178 +135,89 @@ class Run:
     """A finished run.
 
     Attributes:
-        path: the run directory.
-        recipe: what it was made with.
+        path: The run directory.
+        recipe: The recipe that it was trained with.
     """
 
     path: Path
     recipe: Recipe
 
+    @property
+    def files(self) -> RunDirectory:
+        """The names of the run's files."""
+        return RunDirectory(self.path)
+
     @cached_property
     def history(self) -> list[dict[str, Any]]:
-        """A record of each epoch."""
-        return read_history(self.path / "history.jsonl")
+        """One record per epoch."""
+        return read_history(self.files.history)
 
     @cached_property
     def evaluation(self) -> dict[str, Any]:
-        """What was measured on the predictions of the selected epoch, before and after temperature scaling."""
-        content: dict[str, Any] = json.loads((self.path / "evaluation.json").read_text(encoding="utf-8"))
+        """Metrics of the selected epoch's predictions, before and after temperature scaling."""
+        content: dict[str, Any] = json.loads(self.files.evaluation.read_text(encoding="utf-8"))
         return content
 
-    def predictions(self, split: str = "test", selection: str = "selected") -> Predictions:
-        """The predictions for a split, of the ``selected`` epoch or of the ``last`` one."""
-        return Predictions.load(predictions_path(self.path, split, selection))
+    def predictions(self, split: str = "test", selection: Selection = "selected") -> Predictions:
+        """Load the predictions for a split, of the ``selected`` epoch or of the ``last`` one."""
+        return Predictions.load(self.files.predictions(split, selection))
 
     def data(self) -> "DataSet":
-        """The data set that the run was trained with, loaded anew with the same settings.
+        """Load the data set that the run was trained with again, with the same settings.
 
         Raises:
-            ValueError: it was data of your own, or a file is missing or wrong.
+            ValueError: It was data of your own, or a file is missing or wrong.
         """
         from focalcal.training.building import build_data  # it needs the packages that train
 
         if self.recipe.data.name == "own":
-            raise ValueError("The run was made with data of your own, which it cannot load.")
+            raise ValueError("The run was trained with data of your own, which it cannot load.")
         return build_data(self.recipe)
 
     def network(self, *, model: "nn.Module | None" = None, data: "DataSet | None" = None) -> "nn.Module":
-        """The trained network with the weights of the selected epoch, on the CPU and in evaluation mode.
+        """Load the trained network with the weights of the selected epoch, on the CPU and in evaluation mode.
 
         Args:
-            model: the network of your own, where the run trained one; its weights are replaced.
-            data: the data set of the run, where it has been loaded already (:meth:`data`); it says how many classes
-                and words there are.
+            model: A network of your own, if the run trained one; its weights are replaced.
+            data: The data set of the run, if it has been loaded already (:meth:`data`); it says how many classes and
+                words there are.
 
         Raises:
-            ValueError: there is no checkpoint, or the weights or the words of the data do not fit.
+            ValueError: There is no checkpoint, or the weights or the words of the data do not fit.
         """
-        from focalcal.training.trained import trained_network  # it needs the packages that train
+        from focalcal.training.building import load_network  # it needs the packages that train
 
-        return trained_network(self, model, data)
-
-
-def predictions_path(run: Path, split: str, selection: str = "selected") -> Path:
-    """Where a run's predictions are; where the last epoch was the selected one they are stored once."""
-    folder = run / "predictions"
-    last = folder / "last" / f"{split}.safetensors"
-    return last if selection == "last" and last.is_file() else folder / f"{split}.safetensors"
-
-
-def snapshot_path(run: Path, epoch: int) -> Path:
-    """The predictions for the training set after an epoch, counted from 1; see ``record.snapshots_at``."""
-    return run / "predictions" / "train" / f"epoch-{epoch:05d}.safetensors"
-
-
-def gradient_norms_path(run: Path) -> Path:
-    """The histograms of gradient norms, one line per recorded epoch; see ``record.gradient_norms_at``."""
-    return run / "recorded" / "gradient-norms.jsonl"
+        return load_network(self, model, data)
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:
-    """A run that is there already."""
-    folder = Path(path)
-    if not (folder / "config.yaml").is_file():
-        raise ValueError(f"{folder} is no run directory: it has no config.yaml.")
-    return Run(folder, load_recipe(folder / "config.yaml"))
+    """Open the directory of a run.
 
-
-def is_finished(folder: Path) -> bool:
-    """Whether nothing is left to be done: what was measured is there, and what it was measured on."""
-    try:
-        content = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
-        splits, _ = list(content["splits"]), int(content["epoch"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-    return all(predictions_path(folder, split).is_file() for split in splits)
-
-
-def check_place(folder: Path, recipe: Recipe, resume: bool) -> None:
-    """Refuse a folder that holds another run, or this one where it is not to be continued: nothing is written over."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file; give another folder for the run.")
-    config = folder / "config.yaml"
-    has_begun = (folder / "evaluation.json").exists() or any(folder.glob("checkpoints/*.safetensors"))
-    if not config.is_file() or not has_begun:
-        return
-    if not resume:
-        raise ValueError(f"{folder} holds a run already: go on with it by --resume (resume=True), or choose another.")
-    changed = _differences(load_recipe(config), recipe)
-    if changed:
-        what = f"The run in {folder} was begun with {' and '.join(changed)}"
-        raise ValueError(f"{what}: go on with the same, or choose another folder.")
-
-
-def check_same_data(folder: Path, facts: Mapping[str, Any]) -> None:
-    """Refuse to go on with other data than a run was begun with: what was learnt from may now be the test set."""
-    before = recorded_data(folder)
-    if not any(folder.glob("checkpoints/*.safetensors")) or before is None:
-        return  # nothing has begun, or it is of another making; its weights still have to fit
-    changed = other_data(before, facts)
-    if changed:
-        raise ValueError(
-            f"The {changed} of the data have changed since the run in {folder} was begun: restore them, or choose "
-            "another folder."
-        )
-
-
-def recorded_data(folder: Path) -> Mapping[str, Any] | None:
-    """What a run has recorded of its data; None where it has not."""
-    try:
-        found = json.loads((folder / "environment.json").read_text(encoding="utf-8"))["data"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return found if isinstance(found, Mapping) else None
-
-
-def other_data(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """What of the data is not the same, in a word or two; None where nothing is."""
-    same = json.loads(json.dumps(dict(now)))
-    facts = (("files", "files"), ("split_sha256", "splits"), ("glove", "word vectors"))
-    return next((what for key, what in facts if before.get(key) != same.get(key)), None)
-
-
-def _differences(before: Recipe, now: Recipe) -> list[str]:
-    """``another epochs (2, not 3)`` for each field that decides what comes out."""
-    old, new = _flat(before.model_dump(mode="json")), _flat(now.model_dump(mode="json"))
-    keys = [key for key in {**old, **new} if key.partition(".")[0] not in _FREE_TO_CHANGE or key in _NEVER_FREE]
-    return [f"another {key} ({old.get(key)}, not {new.get(key)})" for key in keys if old.get(key) != new.get(key)]
-
-
-def _flat(group: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in group.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
-    return flat
-
-
-@contextmanager
-def sole_owner(folder: Path) -> Iterator[None]:
-    """Hold a run directory, which is made if it is not there: two processes that write to one would spoil it.
-
-    The hold ends with the process, however it ends. A folder that is still empty in the end is taken away again.
+    Raises:
+        ValueError: It is not a run directory.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"{folder} cannot be made: {error.strerror}.") from error
-    lock = folder / ".lock"
-    with open(lock, "a", encoding="utf-8") as file:
-        _hold(file.fileno(), folder)
+    files = RunDirectory(Path(path))
+    if not files.config.is_file():
+        raise ValueError(f"{files.path} is not a run directory: it has no {files.config.name}.")
+    return Run(files.path, load_recipe(files.config))
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """Read a file with one JSON record per line; an empty list if there is no such file."""
+    if not path.is_file():
+        return []
+    records = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
-            yield
-        finally:
-            if [entry.name for entry in folder.iterdir()] == [lock.name]:
-                with suppress(OSError):
-                    lock.unlink()
-                    folder.rmdir()
+            records.append(json.loads(line))
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}, is not JSON; it is not a history of focalcal.") from error
+    return records
 
 
-def _hold(descriptor: int, folder: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows has no such locks; there the user must take care
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise RunInUse(f"{folder} is being trained by another process: wait for it, or choose another.") from error
+def write_history(path: Path, records: list[dict[str, Any]]) -> None:
+    """Write one JSON record per line, the whole file again each time: a reader never sees half a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(record, allow_nan=False) + "\n" for record in records)
+    with atomic_writer(path) as file:
+        file.write(text.encode())

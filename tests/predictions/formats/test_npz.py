@@ -70,7 +70,7 @@ def test_blocks_of_stored_and_deflated_members_in_both_orders(tmp_path, save, or
 
 
 def test_a_large_array_in_fortran_order_cannot_be_streamed_but_loaded(tmp_path, monkeypatch):
-    monkeypatch.setattr("focalcal.predictions.formats.bytes_in_files._FORTRAN_LIMIT", LOGITS.nbytes - 1)
+    monkeypatch.setattr("focalcal.predictions.formats.sources._FORTRAN_LIMIT", LOGITS.nbytes - 1)
     path = tmp_path / "preds.npz"
     np.savez_compressed(path, logits=np.asfortranarray(LOGITS), labels=LABELS)
     with pytest.raises(ValueError, match=r"preds\.npz: it holds a large array in Fortran order.*ascontiguousarray"):

@@ -1,10 +1,11 @@
 """Predictions in csv (UTF-8, commas, a header line).
 
-Written: one row a sample, one column a class, ``logits:NAME`` with class names or ``logits_0 ...`` without (``probs``
-alike), ``labels`` or the columns of soft labels, ``weights``, ``ids``; then columns with the same text in every row:
-``split``, ``provenance:KEY``, and ``focalcal:row_sum_tolerance``, ``focalcal:dtype`` and ``focalcal:rows``, by which a
-truncated file is recognised. Numbers have as many digits as it takes to read the same number again.
-Read: also one column of JSON lists (``[0.1, 0.9]``) in place of one column a class.
+Written: one row per sample, one column per class, ``logits:NAME`` with class names or ``logits_0 ...`` without (also
+for ``probs``), ``labels`` or the columns of soft labels, ``weights``, ``ids``; then columns with the same text in every
+row: ``split``, ``provenance:KEY``, and ``focalcal:masked_classes`` (a JSON list), ``focalcal:row_sum_tolerance``,
+``focalcal:dtype`` and ``focalcal:rows``, by which a truncated file is recognised. Numbers have as many digits as it
+takes to read the same number again.
+Read: also one column of JSON lists (``[0.1, 0.9]``) instead of one column per class.
 """
 
 import csv
@@ -20,16 +21,27 @@ import pyarrow as pa
 import pyarrow.csv
 
 from focalcal.predictions.container import Predictions
-from focalcal.predictions.formats.columns import Field
-from focalcal.predictions.formats.metadata import needed_tolerance
-from focalcal.predictions.formats.sources import Metadata
-from focalcal.predictions.formats.tables import Constant, Table, TableSource
-from focalcal.predictions.options import Choices
+from focalcal.predictions.formats.parts import (
+    FACTS,
+    TEXT_COLUMNS,
+    Metadata,
+    PartArray,
+    json_text,
+    part_arrays,
+    read_text,
+    write_text,
+)
+from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource
+from focalcal.predictions.read_options import Choices
 
 BROKEN = (pa.ArrowException, csv.Error, json.JSONDecodeError, UnicodeDecodeError, OverflowError, MemoryError)
 
-_TOLERANCE, _DTYPE, _ROWS = "focalcal:row_sum_tolerance", "focalcal:dtype", "focalcal:rows"
-_PROVENANCE = "provenance:"
+_OURS, _PROVENANCE = "focalcal:", "provenance:"
+_DTYPE, _ROWS = f"{_OURS}dtype", f"{_OURS}rows"
+# Facts about all samples that have columns of their own, by the names of these columns.
+_FACT_COLUMNS = {
+    name: name if name == "split" else _OURS + name for name in FACTS if name not in ("class_names", "provenance")
+}
 _SMALLEST_BLOCK = 2**20
 _LONGEST_ROW = 2**28
 _WRONG_CELL = re.compile(
@@ -67,13 +79,13 @@ class CsvTable(Table):
         about_all = {name: first_row[i] for i, name in enumerate(self.names) if i in first_row and _is_constant(name)}
         self.constants = [Constant(self.names.index(name), text) for name, text in about_all.items()]
         self.metadata = _metadata(about_all)
-        self.declared_rows = int(about_all[_ROWS]) if _ROWS in about_all else None
+        self.declared_rows = _parse_rows(about_all.get(_ROWS))
         self._float = pa.float32() if about_all.get(_DTYPE) == "float32" else pa.float64()
         self._lists = {i for i, text in first_row.items() if text.lstrip().startswith("[")}
 
     @cached_property
     def num_rows(self) -> int:
-        """Rows in the file: what it says, or else counted."""
+        """Rows in the file: the number that it states, or else counted."""
         if self.declared_rows is not None:
             return self.declared_rows
         return sum(batch.num_rows for batch in self._read({0: pa.string()}))
@@ -89,7 +101,7 @@ class CsvTable(Table):
                 yield {column: self._column(part, column, types[column], fields) for column in columns}
 
     def _type(self, part: str, field: Field, column: int) -> pa.DataType:
-        if part == "ids" or (field.single and column in self._lists):
+        if part in TEXT_COLUMNS or (field.single and column in self._lists):
             return pa.string()
         if part == "labels" and field.single:
             return pa.int64()
@@ -117,7 +129,9 @@ class CsvTable(Table):
                 raise
             kind = "whole number" if cell["type"] == "int64" else "number"
             name, row = self.names[int(cell["column"])], int(cell["row"]) - 2  # Arrow counts from 1, with the header
-            raise ValueError(f"its column {name!r} has {cell['text']!r} in row {row}, which is no {kind}.") from error
+            raise ValueError(
+                f"its column {name!r} has {cell['text']!r} in row {row}, which is not a {kind}."
+            ) from error
 
     def _arrow_batches(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         with pyarrow.csv.open_csv(
@@ -141,45 +155,49 @@ def _numbers(text: str, name: str) -> list[float]:
     try:
         return [float(number) for number in json.loads(text)]
     except (ValueError, TypeError):
-        raise ValueError(f"its column {name!r} has {text[:40]!r}, which is no JSON list of numbers.") from None
+        raise ValueError(f"its column {name!r} has {text[:40]!r}, which is not a JSON list of numbers.") from None
 
 
 def _block_size(path: str | os.PathLike[str]) -> int:
-    """Enough for many rows: Arrow cannot parse a row that is longer than a block."""
+    """Choose a block for many rows: Arrow cannot parse a row that is longer than a block."""
     with open(path, "rb") as file:
         longest = max(len(file.readline(_LONGEST_ROW)) for _ in range(2))
     return max(_SMALLEST_BLOCK, min(16 * longest, _LONGEST_ROW))
 
 
+def _parse_rows(text: str | None) -> int | None:
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    raise ValueError(f"its column {_ROWS!r} has {text!r}, which is not a number of rows: it is truncated or edited.")
+
+
 def _is_constant(name: str) -> bool:
-    return name in ("split", _TOLERANCE, _DTYPE, _ROWS) or name.startswith(_PROVENANCE)
+    return name in (*_FACT_COLUMNS.values(), _DTYPE, _ROWS) or name.startswith(_PROVENANCE)
 
 
 def _metadata(about_all: dict[str, str]) -> Metadata:
-    tolerance = about_all.get(_TOLERANCE)
-    return Metadata(
-        split=about_all.get("split"),
-        provenance={
-            name.removeprefix(_PROVENANCE): text for name, text in about_all.items() if name.startswith(_PROVENANCE)
-        },
-        tolerance=None if tolerance is None else float(tolerance),
-    )
+    provenance = {
+        name.removeprefix(_PROVENANCE): text for name, text in about_all.items() if name.startswith(_PROVENANCE)
+    }
+    facts = {name: about_all[column] for name, column in _FACT_COLUMNS.items() if column in about_all}
+    return read_text({**facts, "provenance": json_text(provenance)})
 
 
 def _constants(preds: Predictions) -> dict[str, str]:
-    constants = {} if preds.split is None else {"split": preds.split}
-    constants |= {_PROVENANCE + key: text for key, text in preds.provenance.items()}
-    if (tolerance := needed_tolerance(preds)) is not None:
-        constants[_TOLERANCE] = repr(tolerance)
+    text = write_text(preds)
+    constants = {"split": text["split"]} if "split" in text else {}
+    constants |= {_PROVENANCE + key: value for key, value in preds.provenance.items()}
+    constants |= {column: text[name] for name, column in _FACT_COLUMNS.items() if name in text}
     constants[_DTYPE] = preds.values.numpy().dtype.name
     constants[_ROWS] = str(len(preds))  # last: cut anywhere, the file no longer ends with it
     return constants
 
 
 def _names(preds: Predictions) -> list[str]:
-    names = _names_by_class(preds.kind, preds)
-    names += _names_by_class("labels", preds) if preds.has_soft_labels else ["labels"]
-    return names + ["weights"] * (preds.weights is not None) + ["ids"] * (preds.ids is not None)
+    names: list[str] = []
+    for name, part in part_arrays(next(preds.blocks(1))).items():
+        names += _names_by_class(name, preds) if _is_matrix(part) else [name]
+    return names
 
 
 def _names_by_class(prefix: str, preds: Predictions) -> list[str]:
@@ -194,12 +212,15 @@ def _header_line(names: list[str]) -> bytes:
     return text.getvalue().removesuffix("\r\n").encode() + b"\n"
 
 
+def _is_matrix(part: PartArray) -> bool:
+    return not isinstance(part, tuple) and part.ndim == 2
+
+
 def _columns(preds: Predictions, constants: dict[str, str]) -> list[pa.Array]:
-    columns = [pa.array(column) for column in preds.values.numpy().T]
-    labels = preds.labels.numpy()
-    columns += [pa.array(column) for column in labels.T] if preds.has_soft_labels else [pa.array(labels)]
-    if preds.weights is not None:
-        columns.append(pa.array(preds.weights.numpy()))
-    if preds.ids is not None:
-        columns.append(pa.array(preds.ids, pa.string()))
+    columns: list[pa.Array] = []
+    for part in part_arrays(preds).values():
+        if isinstance(part, tuple):
+            columns.append(pa.array(part, pa.string()))
+        else:
+            columns += [pa.array(column) for column in part.T] if part.ndim == 2 else [pa.array(part)]
     return columns + [pa.repeat(pa.scalar(text, pa.string()), len(preds)) for text in constants.values()]

@@ -1,7 +1,8 @@
-"""Predictions in npz, as numpy writes it; nothing is ever unpickled.
+"""Predictions in npz, and values alone in npy, as numpy writes them; nothing is ever unpickled.
 
-It has the arrays ``logits`` or ``probs``/``predictions``, ``labels``/``ground_truth``, and where there are such
-``weights``, ``ids`` (text or integers), ``class_names``, ``split``, ``provenance`` (JSON) and ``row_sum_tolerance``.
+An npz has the arrays ``logits`` or ``probs``/``predictions``, ``labels``/``ground_truth``, and if there are any
+``weights``, ``ids`` (text or integers), ``class_names``, ``masked_classes``, ``split``, ``provenance`` (JSON) and
+``row_sum_tolerance``. Of an npy the caller says whether it holds logits or probabilities, and where the labels are.
 """
 
 import json
@@ -9,18 +10,16 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 import numpy as np
 
 from focalcal.predictions.container import Predictions
-from focalcal.predictions.formats.bytes_in_files import ArrayLayout, take_from
-from focalcal.predictions.formats.metadata import json_text, needed_tolerance
-from focalcal.predictions.formats.npy import PickledArray, npy_layout
-from focalcal.predictions.formats.sources import ArraySource, Metadata, StoredArray, Take
-from focalcal.predictions.options import Choices
+from focalcal.predictions.formats.parts import FACTS, Metadata, json_text, part_arrays, read_text, write_text
+from focalcal.predictions.formats.sources import ArrayLayout, ArraySource, FileArray, StoredArray, Take, take_from
+from focalcal.predictions.read_options import Choices
 
 BROKEN = (
     EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, json.JSONDecodeError,
@@ -28,20 +27,20 @@ BROKEN = (
 )  # fmt: skip
 
 _NO_DATE = (1980, 1, 1, 0, 0, 0)  # the first that zip knows
-_METADATA = ("split", "class_names", "provenance", "row_sum_tolerance")
+_LISTS = ("class_names", "masked_classes")  # arrays with several entries; other facts are single values
 
 
 def write(preds: Predictions, file: BinaryIO) -> None:
     """Write an uncompressed npz that does not depend on the time of day."""
     with zipfile.ZipFile(file, "w") as archive:
-        for name, array in _arrays(preds).items():
+        for name, array in _all_arrays(preds).items():
             info = zipfile.ZipInfo(f"{name}.npy", _NO_DATE)
             info.create_system = 3  # not the system that happens to run
             with archive.open(info, "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
 
 
-def open_source(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
+def open_npz(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
     """Read the table of contents and the header of every array."""
     with zipfile.ZipFile(path) as archive:
         arrays: dict[str, StoredArray] = {}
@@ -49,10 +48,28 @@ def open_source(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
             name = info.filename.removesuffix(".npy")
             if name != info.filename:
                 with archive.open(info) as member:
-                    layout = npy_layout(member, info.file_size, name)
+                    layout = _read_header(member, info.file_size, name)
                 pickled = layout.dtype.hasobject
                 arrays[name] = PickledArray(name) if pickled else ZipArray(path, info.filename, layout)
-    return ArraySource(arrays, _metadata(arrays), choices)
+    return ArraySource(arrays, _take_facts(arrays), choices)
+
+
+def open_npy_values(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
+    """Read an npy as the values that ``choices.kind`` says they are."""
+    if choices.kind is None:
+        raise ValueError("an npy does not say what it holds; pass kind='logits' or kind='probs'.")
+    if choices.labels is None:
+        raise ValueError("an npy has no labels; pass labels=, an array or the path of another npy.")
+    return ArraySource({choices.kind: open_npy(path)}, Metadata(), choices)
+
+
+def open_npy(path: str | os.PathLike[str]) -> StoredArray:
+    """Read the header of an npy."""
+    with open(path, "rb") as file:
+        layout = _read_header(file, os.path.getsize(path), "array")
+        if layout.dtype.hasobject:
+            return PickledArray("array")
+        return FileArray(path, file.tell(), layout)
 
 
 @dataclass(frozen=True)
@@ -72,7 +89,7 @@ class ZipArray(StoredArray):
     def reader(self) -> Iterator[Take]:
         """Start at the first sample."""
         with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
-            npy_layout(file, archive.getinfo(self.member).file_size, self.member)
+            _read_header(file, archive.getinfo(self.member).file_size, self.member)
             take, left = take_from(cast(zipfile.ZipExtFile, file), self.layout), self.shape[0] if self.shape else 1
 
             def take_and_verify(count: int) -> Any:
@@ -85,32 +102,61 @@ class ZipArray(StoredArray):
             yield take_and_verify
 
 
-def _arrays(preds: Predictions) -> dict[str, np.ndarray]:
-    arrays: dict[str, Any] = {preds.kind: preds.values.numpy(), "labels": preds.labels.numpy()}
-    if preds.weights is not None:
-        arrays["weights"] = preds.weights.numpy()
-    if preds.ids is not None:
-        arrays["ids"] = np.array(preds.ids)
-    if preds.class_names is not None:
-        arrays["class_names"] = np.array(preds.class_names)
-    if preds.split is not None:
-        arrays["split"] = np.array(preds.split)
-    if preds.provenance:
-        arrays["provenance"] = np.array(json_text(dict(preds.provenance)))
-    if (tolerance := needed_tolerance(preds)) is not None:
-        arrays["row_sum_tolerance"] = np.array(tolerance)
-    return arrays
+def _all_arrays(preds: Predictions) -> dict[str, np.ndarray]:
+    facts = {name: text for name, text in write_text(preds).items() if (name, text) != ("provenance", "{}")}
+    arrays = {name: np.asarray(part) for name, part in part_arrays(preds).items()}
+    return arrays | {name: _fact_array(name, text) for name, text in facts.items()}
 
 
-def _metadata(arrays: dict[str, StoredArray]) -> Metadata:
+def _fact_array(name: str, text: str) -> np.ndarray:
+    return np.array(json.loads(text) if name in (*_LISTS, "row_sum_tolerance") else text)
+
+
+def _take_facts(arrays: dict[str, StoredArray]) -> Metadata:
     """Read and take out the arrays that describe all samples."""
-    found = {name: arrays.pop(name).everything().reshape(-1).tolist() for name in _METADATA if name in arrays}
-    for name in ("split", "provenance", "row_sum_tolerance"):
-        if name in found and len(found[name]) != 1:
-            raise ValueError(f"its {name} should be a single value; rename or remove that array.")
-    return Metadata(
-        split=found["split"][0] if "split" in found else None,
-        class_names=tuple(found["class_names"]) if "class_names" in found else None,
-        provenance=json.loads(found["provenance"][0]) if "provenance" in found else {},
-        tolerance=float(found["row_sum_tolerance"][0]) if "row_sum_tolerance" in found else None,
-    )
+    found = {name: arrays.pop(name).read_all().reshape(-1).tolist() for name in FACTS if name in arrays}
+    return read_text({name: _fact_text(name, values) for name, values in found.items()})
+
+
+def _fact_text(name: str, values: list[Any]) -> str:
+    texts = [value.decode() if isinstance(value, bytes) else value for value in values]
+    if name in _LISTS:
+        return json_text(texts)
+    if len(texts) != 1:
+        raise ValueError(f"its {name} should be a single value; rename or remove that array.")
+    return str(texts[0])
+
+
+@dataclass(frozen=True)
+class PickledArray(StoredArray):
+    """An array of Python objects: it may be in a file, but not as a part of predictions."""
+
+    name: str
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Raise: it is not known without unpickling."""
+        raise ValueError(self._sentence())
+
+    def reader(self) -> AbstractContextManager[Take]:
+        """Raise: nothing is unpickled."""
+        raise ValueError(self._sentence())
+
+    def _sentence(self) -> str:
+        return (
+            f"its {self.name} holds Python objects, which focalcal never unpickles; save it as plain numbers or text."
+        )
+
+
+def _read_header(file: IO[bytes], size: int, name: str) -> ArrayLayout:
+    """Read the header of an npy and leave the file at the first byte of the array."""
+    try:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+    except ValueError as error:
+        raise ValueError(f"its {name} is corrupt, or not an array as numpy writes it.") from error
+    layout = ArrayLayout(tuple(shape), dtype, fortran=fortran)
+    if not dtype.hasobject and file.tell() + layout.nbytes != size:
+        raise ValueError(f"its {name} is truncated or corrupt: shape {layout.shape} does not fit its size.")
+    return layout

@@ -1,7 +1,7 @@
 """Predictions in parquet.
 
-Written: one row a sample; ``logits`` or ``probs`` a list column, ``labels`` a column of integers or a list column,
-``weights``, ``ids``; the rest in the schema's metadata (metadata.py). Read: also one column a class (columns.py).
+Written: one row per sample; ``logits`` or ``probs`` a list column, ``labels`` a column of integers or a list column,
+``weights``, ``ids``; the rest in the schema's metadata (parts.py). Read: also one column per class (tables.py).
 """
 
 import json
@@ -10,20 +10,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from focalcal.base.chunks import chunk_rows
 from focalcal.predictions.container import Predictions
-from focalcal.predictions.formats.columns import Field
-from focalcal.predictions.formats.metadata import from_text, to_text
-from focalcal.predictions.formats.tables import Constant, Table, TableSource
-from focalcal.predictions.options import Choices
+from focalcal.predictions.formats.parts import PartArray, part_arrays, read_marked_text, write_marked_text
+from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource
+from focalcal.predictions.read_options import Choices
 
 BROKEN = (pa.ArrowException, json.JSONDecodeError, UnicodeDecodeError, OverflowError, MemoryError)
 
 _VALUES_IN_A_ROW_GROUP = 2**21
-_READ_BUFFER = 2**16  # bytes a column; without it a whole column chunk is read at once
+_READ_BUFFER = 2**16  # bytes per column; without it a whole column chunk is read at once
 _COLUMNS_AT_ONCE = 4
 _ROWS_AT_ONCE = 2**16
 _STRETCH_BYTES = 96 * 2**20  # if numbers have 8 bytes; half of it for float32
@@ -33,12 +32,12 @@ _NUMBER_BYTES = 8
 
 def write(preds: Predictions, file: BinaryIO) -> None:
     """Write row groups of some megabytes, so that a reader never needs more than that."""
-    schema = _schema(preds)
-    rows = max(1, _VALUES_IN_A_ROW_GROUP // preds.num_classes)
+    schema = _make_schema(preds)
+    rows = chunk_rows(preds.num_classes, _VALUES_IN_A_ROW_GROUP)
     # Almost all floats differ, so that a dictionary of them is only overhead; checksums reveal a damaged page.
     with pq.ParquetWriter(file, schema, use_dictionary=False, write_page_checksum=True) as writer:
         for block in preds.blocks(rows):
-            writer.write_batch(pa.record_batch(_columns(block), schema=schema))
+            writer.write_batch(pa.record_batch([_column(part) for part in part_arrays(block).values()], schema=schema))
 
 
 def open_source(path: str | os.PathLike[str], choices: Choices) -> TableSource:
@@ -51,12 +50,12 @@ class ParquetTable(Table):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = path
-        with self._opened() as file:
+        with self._open() as file:
             self.names = list(file.schema_arrow.names)
-            self.metadata = from_text(_text(file.schema_arrow.metadata))
+            self.metadata = read_marked_text(_text(file.schema_arrow.metadata))
             self._num_rows = file.metadata.num_rows
         self.declared_rows = self._num_rows
-        self.constants = self._split_column()
+        self.constants = self._find_split_column()
 
     @property
     def num_rows(self) -> int:
@@ -69,15 +68,15 @@ class ParquetTable(Table):
         for name in names:
             if self.names.count(name) > 1:
                 raise ValueError(f"it has several columns {name!r}; rename all but one.")
-        with self._opened() as file:
-            read = _rows_together if len(columns) <= _COLUMNS_AT_ONCE else _columns_in_turn
+        with self._open() as file:
+            read = _read_rows_together if len(columns) <= _COLUMNS_AT_ONCE else _read_columns_in_turn
             yield from read(file, dict(zip(columns, names, strict=True)), rows)
 
-    def _opened(self) -> Any:
+    def _open(self) -> Any:
         return pq.ParquetFile(self._path, buffer_size=_READ_BUFFER, pre_buffer=False, page_checksum_verification=True)
 
-    def _split_column(self) -> list[Constant]:
-        """A table of somebody else may say its split in a column."""
+    def _find_split_column(self) -> list[Constant]:
+        """Look for a column with the split, which tables of others may have."""
         if self.metadata.split is not None or "split" not in self.names:
             return []
         column = self.names.index("split")
@@ -89,12 +88,12 @@ class ParquetTable(Table):
         return []
 
 
-def _rows_together(file: Any, names: dict[int, str], rows: int) -> Iterator[dict[int, pa.Array]]:
+def _read_rows_together(file: Any, names: dict[int, str], rows: int) -> Iterator[dict[int, pa.Array]]:
     for batch in file.iter_batches(rows, columns=list(names.values()), use_threads=False):
         yield {column: batch.column(name) for column, name in names.items()}
 
 
-def _columns_in_turn(file: Any, names: dict[int, str], rows: int) -> Iterator[dict[int, pa.Array]]:
+def _read_columns_in_turn(file: Any, names: dict[int, str], rows: int) -> Iterator[dict[int, pa.Array]]:
     """Read a stretch of rows a few columns at a time.
 
     A column that is being read keeps its dictionary and a page, megabytes by default: with a thousand columns at once
@@ -110,14 +109,14 @@ def _columns_in_turn(file: Any, names: dict[int, str], rows: int) -> Iterator[di
             arrays: dict[str, pa.Array] = {}
             for first in range(0, len(names), _COLUMNS_AT_ONCE):
                 few = list(names.values())[first : first + _COLUMNS_AT_ONCE]
-                arrays |= _stretch(file, group, few, start, stop)
+                arrays |= _read_stretch(file, group, few, start, stop)
             for row in range(0, stop - start, rows):
                 yield {column: arrays[name].slice(row, rows) for column, name in names.items()}
             del arrays  # before the next stretch is read
 
 
-def _stretch(file: Any, group: int, names: list[str], start: int, stop: int) -> dict[str, pa.Array]:
-    """Rows ``start`` to ``stop`` of a row group."""
+def _read_stretch(file: Any, group: int, names: list[str], start: int, stop: int) -> dict[str, pa.Array]:
+    """Read rows ``start`` to ``stop`` of a row group."""
     pieces: dict[str, list[pa.Array]] = {name: [] for name in names}
     row = 0
     for batch in file.iter_batches(_ROWS_AT_ONCE, row_groups=[group], columns=names, use_threads=False):
@@ -131,35 +130,22 @@ def _stretch(file: Any, group: int, names: list[str], start: int, stop: int) -> 
     return {name: pa.concat_arrays(arrays) for name, arrays in pieces.items()}
 
 
-def _schema(preds: Predictions) -> pa.Schema:
-    number = pa.float32() if preds.values.numpy().dtype == np.float32 else pa.float64()
-    types: dict[str, pa.DataType] = {preds.kind: pa.list_(number, preds.num_classes)}
-    types["labels"] = pa.list_(pa.float64(), preds.num_classes) if preds.has_soft_labels else pa.int64()
-    if preds.weights is not None:
-        types["weights"] = pa.float64()
-    if preds.ids is not None:
-        types["ids"] = pa.string()
-    fields = [pa.field(name, dtype, nullable=False) for name, dtype in types.items()]
-    return pa.schema(fields, metadata=to_text(preds))
+def _make_schema(preds: Predictions) -> pa.Schema:
+    first = {name: _column(part) for name, part in part_arrays(next(preds.blocks(1))).items()}
+    fields = [pa.field(name, column.type, nullable=False) for name, column in first.items()]
+    return pa.schema(fields, metadata=write_marked_text(preds))
 
 
-def _columns(preds: Predictions) -> list[pa.Array]:
-    columns = [_list_column(preds.values.numpy())]
-    labels = preds.labels.numpy()
-    columns.append(_list_column(labels) if preds.has_soft_labels else pa.array(labels))
-    if preds.weights is not None:
-        columns.append(pa.array(preds.weights.numpy()))
-    if preds.ids is not None:
-        columns.append(pa.array(preds.ids, pa.string()))
-    return columns
-
-
-def _list_column(matrix: np.ndarray) -> pa.Array:
-    return pa.FixedSizeListArray.from_arrays(pa.array(matrix.reshape(-1)), matrix.shape[1])
+def _column(part: PartArray) -> pa.Array:
+    if isinstance(part, tuple):
+        return pa.array(part, pa.string())
+    if part.ndim == 1:
+        return pa.array(part)
+    return pa.FixedSizeListArray.from_arrays(pa.array(part.reshape(-1)), part.shape[1])
 
 
 def _text(metadata: dict[bytes, bytes] | None) -> dict[str, str]:
-    """Only what is ours: others may put bytes there that are no text."""
+    """Return only what is ours: others may put bytes there that are not text."""
     if not metadata or b"focalcal" not in metadata:
         return {}
     return {key.decode(): value.decode() for key, value in metadata.items() if key != b"ARROW:schema"}

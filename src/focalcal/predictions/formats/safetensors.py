@@ -1,30 +1,40 @@
 """Predictions in safetensors: the canonical format.
 
 Tensors: ``logits`` or ``probs`` (N, K), ``labels`` (N,) or (N, K), ``weights`` (N,), and ids as ``ids`` (their UTF-8
-bytes, one after another) with ``ids_offsets`` (N + 1). Metadata: see metadata.py. A compact file (compact.py) has
-narrower types and no ids, and is read like any other.
+bytes, one after another) with ``ids_offsets`` (N + 1). Metadata: see parts.py.
+
+A compact file, for committing to a repository, is read like any other. It has the values in 16 or 32 bits, classes in
+as few bytes as they need, and no ids. Rows of logits are moved so that the largest of each is 0: softmax, temperature
+scaling and every metric stay the same, and 16 bits, which are finest near 0, then hold those logits best that matter
+most, and keep the two largest apart down to a difference of 3e-8.
 
 The header is read and written here because the library orders metadata differently from run to run (the same
-predictions shall give the same bytes), and maps files into memory whole (a block shall cost a block).
+predictions must give the same bytes), and maps files into memory whole (a block must cost no more than a block).
 """
 
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal, get_args
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from focalcal.predictions.container import Predictions
-from focalcal.predictions.formats.bytes_in_files import ArrayLayout, FileArray
-from focalcal.predictions.formats.compact import Compact, compact_arrays
-from focalcal.predictions.formats.metadata import from_text, json_text, to_text
-from focalcal.predictions.formats.sources import ArraySource, StoredArray, Take
-from focalcal.predictions.options import Choices
+from focalcal.predictions.formats.parts import (
+    TEXT_COLUMNS,
+    PartArray,
+    json_text,
+    part_arrays,
+    read_marked_text,
+    write_marked_text,
+)
+from focalcal.predictions.formats.sources import ArrayLayout, ArraySource, FileArray, StoredArray, Take
+from focalcal.predictions.read_options import Choices
 
 BROKEN = (EOFError, json.JSONDecodeError, UnicodeDecodeError, RecursionError, OverflowError, MemoryError)
 
@@ -42,14 +52,17 @@ _TORCH_TYPES = {
 _WRITTEN_TYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16", "uint8": "U8",
 }  # fmt: skip
+Compact = Literal["float16", "float32"]
+_LABEL_TYPES = (torch.uint8, torch.int16, torch.int32, torch.int64)
 
 
 def write(preds: Predictions, file: BinaryIO, compact: Compact | None = None) -> None:
     """Write all of it, or its compact form: the header's length, the header, the arrays."""
-    preds, arrays = (preds, _arrays(preds)) if compact is None else compact_arrays(preds, compact)
+    preds, parts = (preds, part_arrays(preds)) if compact is None else make_compact(preds, compact)
+    arrays = _encode_text(parts)
     # Wide types first: every array then starts at a multiple of its item size.
     order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
-    header: dict[str, Any] = {"__metadata__": to_text(preds)}
+    header: dict[str, Any] = {"__metadata__": write_marked_text(preds)}
     end = 0
     for name in order:
         array = arrays[name]
@@ -69,22 +82,23 @@ def open_source(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(_LENGTH), "little")
         if not 2 <= length <= min(size - _LENGTH, _LONGEST_HEADER):
-            raise ValueError("it is truncated, or no safetensors file.")
+            raise ValueError("it is truncated, or not a safetensors file.")
         header = json.loads(file.read(length))
     if not isinstance(header, dict):
-        raise ValueError("it is no safetensors file: its header is no JSON object.")
+        raise ValueError("it is not a safetensors file: its header is not a JSON object.")
     text = header.pop("__metadata__", {})
     start = _LENGTH + length
-    layouts = {name: _layout(name, entry, size - start) for name, entry in header.items()}
+    layouts = {name: _read_layout(name, entry, size - start) for name, entry in header.items()}
     ends = [end for _, (_, end) in layouts.values()]
     if max(ends, default=0) != size - start:
         raise ValueError("it is truncated, or has more bytes than its header describes.")
     arrays: dict[str, StoredArray] = {
         name: FileArray(path, start + offsets[0], layout) for name, (layout, offsets) in layouts.items()
     }
-    if "ids" in arrays and "ids_offsets" in arrays:
-        arrays["ids"] = TextArray(arrays["ids"], arrays.pop("ids_offsets"))
-    return ArraySource(arrays, from_text(_text(text)), choices)
+    for name in TEXT_COLUMNS:
+        if name in arrays and f"{name}_offsets" in arrays:
+            arrays[name] = TextArray(arrays[name], arrays.pop(f"{name}_offsets"))
+    return ArraySource(arrays, read_marked_text(_check_text(text)), choices)
 
 
 @dataclass(frozen=True)
@@ -119,18 +133,19 @@ class TextArray(StoredArray):
             yield take
 
 
-def _arrays(preds: Predictions) -> dict[str, np.ndarray]:
-    arrays = {preds.kind: preds.values.numpy(), "labels": preds.labels.numpy()}
-    if preds.weights is not None:
-        arrays["weights"] = preds.weights.numpy()
-    if preds.ids is not None:
-        encoded = [name.encode() for name in preds.ids]
-        arrays["ids"] = np.frombuffer(b"".join(encoded), np.uint8)
-        arrays["ids_offsets"] = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+def _encode_text(parts: dict[str, PartArray]) -> dict[str, np.ndarray]:
+    arrays: dict[str, np.ndarray] = {}
+    for name, part in parts.items():
+        if isinstance(part, tuple):
+            encoded = [text.encode() for text in part]
+            arrays[name] = np.frombuffer(b"".join(encoded), np.uint8)
+            arrays[f"{name}_offsets"] = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+        else:
+            arrays[name] = part
     return arrays
 
 
-def _layout(name: str, entry: Any, available: int) -> tuple[ArrayLayout, tuple[int, int]]:
+def _read_layout(name: str, entry: Any, available: int) -> tuple[ArrayLayout, tuple[int, int]]:
     try:
         code, shape = entry["dtype"], tuple(entry["shape"])
         start, end = entry["data_offsets"]
@@ -149,7 +164,60 @@ def _layout(name: str, entry: Any, available: int) -> tuple[ArrayLayout, tuple[i
     return layout, (start, end)
 
 
-def _text(metadata: Any) -> dict[str, str]:
+def _check_text(metadata: Any) -> dict[str, str]:
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise ValueError("it is corrupt: its metadata is not text by key.")
     return metadata
+
+
+def make_compact(preds: Predictions, values: Compact) -> tuple[Predictions, dict[str, PartArray]]:
+    """Return the predictions that the metadata describes, and the parts of a compact file.
+
+    Args:
+        preds: The predictions.
+        values: Type of the logits or probabilities.
+
+    Raises:
+        ValueError: An unknown type, probabilities in 16 bits, or a logit that would become infinite.
+
+    Examples:
+        >>> preds = Predictions.from_logits([[9.0, 7.5], [-4.0, 2.0]], [0, 1], ids=["a", "b"])
+        >>> kept, arrays = make_compact(preds, "float16")
+        >>> arrays["logits"].tolist(), arrays["logits"].dtype.name, arrays["labels"].dtype.name
+        ([[0.0, -1.5], [-6.0, 0.0]], 'float16', 'uint8')
+    """
+    if values not in get_args(Compact):
+        raise ValueError(f"compact must be 'float16' or 'float32', not {values!r}.")
+    if values == "float16" and preds.kind == "probs":
+        raise ValueError("float16 would turn small probabilities into 0; save them with compact='float32'.")
+    rounded = _round(preds, getattr(torch, values))
+    # float32 says whether rows still sum to 1; 16 bits are of logits, which need not.
+    kept = replace(preds, values=rounded.float(), ids=None)
+    narrow = {preds.kind: rounded.numpy(), "labels": _shrink(preds.labels).numpy()}
+    return kept, {**part_arrays(kept), **narrow}
+
+
+def _round(preds: Predictions, dtype: torch.dtype) -> Tensor:
+    name = str(dtype).removeprefix("torch.")
+    if preds.kind == "probs":
+        rounded = preds.values.to(dtype)
+        _refuse((rounded == 0) & (preds.values > 0), f"The probability of {{}} is so small that {name} makes it 0")
+        return rounded
+    rounded = (preds.values - preds.values.amax(dim=1, keepdim=True)).to(dtype)
+    lost = rounded.isinf() & preds.values.isfinite()
+    _refuse(lost, f"The logit of {{}} lies so far below the largest that {name} cannot hold it")
+    return rounded + 0.0  # −0.0, which a tiny difference is rounded to, would be 0.0 after saving once more
+
+
+def _refuse(lost: Tensor, what: str) -> None:
+    if bool(lost.any()):
+        row, column = lost.nonzero()[0].tolist()
+        raise ValueError(f"{what.format(f'class {column} in row {row}')}; save with a wider type, or not compact.")
+
+
+def _shrink(labels: Tensor) -> Tensor:
+    """Convert classes to the smallest type that holds them all; soft labels stay."""
+    if labels.ndim == 2:
+        return labels
+    largest = int(labels.max()) if len(labels) else 0
+    return labels.to(next(dtype for dtype in _LABEL_TYPES if largest <= torch.iinfo(dtype).max))

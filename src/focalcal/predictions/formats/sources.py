@@ -1,36 +1,57 @@
-"""What every file format offers: a header, and the samples in raw blocks, one after another."""
+"""Sources: opened files of any format, with a header, and the samples in raw blocks, one after another.
 
+Arrays that are stored as plain bytes are read a few samples at a time into memory of their own. Plain reads instead of
+a memory map: the process holds one block, whatever the size of the file.
+"""
+
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Protocol
 
-from focalcal.predictions.options import Choices, find_roles
+import numpy as np
+import torch
+from torch import Tensor
+
+from focalcal.base.chunks import chunks
+from focalcal.predictions.formats.parts import Metadata, find_parts
+from focalcal.predictions.read_options import Choices
 from focalcal.predictions.rows import Kind
 
 # Gives the next n samples of an array, as numpy or torch has them; only forwards.
 Take = Callable[[int], Any]
+# Some consecutive samples as they stand in the file, by the names of the parts that the source has.
+RawBlock = dict[str, Any]
+_IDS_AT_ONCE = 2**16
+# Decompressing more in one call makes zipfile copy what it has again and again.
+_PIECE = 2**18
+# An array in Fortran order has to be read whole to get at one sample; up to here that does no harm.
+_FORTRAN_LIMIT = 64 * 2**20
 
 
-@dataclass(frozen=True)
-class Metadata:
-    """What a file says about all of its samples."""
+class Source(ABC):
+    """An opened file of predictions; each call of ``read_blocks`` reads it again from the start."""
 
-    split: str | None = None
-    class_names: tuple[str, ...] | None = None
-    provenance: dict[str, str] = field(default_factory=dict)
-    tolerance: float | None = None  # of row sums, where the one that follows from the type is too small
+    kind: Kind
+    sample_shape: tuple[int, ...]  # of the values of one sample: (K,), (K, d1, ...), or () for one column
+    metadata: Metadata
+    parts: Collection[str]  # that it has: "values", "labels" (unless they are kept elsewhere), "weights", "ids"
 
+    @property
+    @abstractmethod
+    def num_samples(self) -> int:
+        """Samples in the file."""
 
-@dataclass(frozen=True)
-class RawBlock:
-    """Some consecutive samples as they stand in the file; labels are None where they are kept elsewhere."""
+    @abstractmethod
+    def read_blocks(self, samples: int) -> Iterator[RawBlock]:
+        """Read blocks of at most ``samples`` samples."""
 
-    values: Any
-    labels: Any
-    weights: Any
-    ids: Any
+    @abstractmethod
+    def read_ids(self) -> Iterator[Sequence[object]]:
+        """Read the ids alone, in blocks."""
 
 
 class StoredArray(ABC):
@@ -45,50 +66,46 @@ class StoredArray(ABC):
     def reader(self) -> AbstractContextManager[Take]:
         """Start at the first sample."""
 
-    def everything(self) -> Any:
+    def read_all(self) -> Any:
         """Read all of it."""
         with self.reader() as take:
             return take(self.shape[0] if self.shape else 1)
 
 
-class Source(ABC):
-    """An opened file of predictions; each call of ``raw_blocks`` reads it anew from the start."""
+@dataclass(frozen=True)
+class MemoryArray(StoredArray):
+    """An array in memory, read like one in a file."""
 
-    kind: Kind
-    sample_shape: tuple[int, ...]  # of the values of one sample: (K,), (K, d1, ...), or () for one column
-    metadata: Metadata
-    has_ids: bool
-    has_weights: bool
+    tensor: Tensor
 
     @property
-    @abstractmethod
-    def num_samples(self) -> int:
-        """Samples in the file."""
+    def shape(self) -> tuple[int, ...]:
+        """(N, ...)."""
+        return tuple(self.tensor.shape)
 
-    @abstractmethod
-    def raw_blocks(self, samples: int) -> Iterator[RawBlock]:
-        """Give blocks of at most ``samples`` samples."""
+    @contextmanager
+    def reader(self) -> Iterator[Take]:
+        """Start at the first sample."""
+        rest = self.tensor
 
-    @abstractmethod
-    def id_blocks(self) -> Iterator[Sequence[object]]:
-        """Give the ids alone, in blocks."""
+        def take(count: int) -> Tensor:
+            nonlocal rest
+            taken, rest = rest[:count], rest[count:]
+            return taken
+
+        yield take
 
 
 class ArraySource(Source):
-    """A file of named arrays with one entry a sample."""
+    """A file of named arrays with one entry per sample."""
 
     def __init__(self, arrays: dict[str, StoredArray], metadata: Metadata, choices: Choices) -> None:
-        roles = find_roles(arrays, choices)
-        self.kind = roles.kind
+        self.kind, names = find_parts(arrays, choices)
         self.metadata = metadata
-        self._arrays = {
-            part: arrays[key]
-            for part in ("values", "labels", "weights", "ids")
-            if isinstance(key := getattr(roles, part), str)
-        }
+        self._arrays = {part: arrays[name] for part, name in names.items() if isinstance(name, str)}
+        self.parts = self._arrays.keys()
         self._num_samples, *sample_shape = self._arrays["values"].shape or (0,)
         self.sample_shape = tuple(sample_shape)
-        self.has_weights, self.has_ids = "weights" in self._arrays, "ids" in self._arrays
         self._check_lengths()
 
     def _check_lengths(self) -> None:
@@ -101,18 +118,103 @@ class ArraySource(Source):
         """Samples in the file."""
         return self._num_samples
 
-    def raw_blocks(self, samples: int) -> Iterator[RawBlock]:
-        """Give blocks of ``samples`` samples."""
+    def read_blocks(self, samples: int) -> Iterator[RawBlock]:
+        """Read blocks of ``samples`` samples."""
         with ExitStack() as stack:
             takes = {part: stack.enter_context(array.reader()) for part, array in self._arrays.items()}
-            for start in range(0, self._num_samples, samples):
-                count = min(samples, self._num_samples - start)
-                parts = {part: take(count) for part, take in takes.items()}
-                yield RawBlock(*(parts.get(part) for part in ("values", "labels", "weights", "ids")))
+            for block in chunks(self._num_samples, budget=samples):
+                yield {part: take(block.stop - block.start) for part, take in takes.items()}
 
-    def id_blocks(self) -> Iterator[Sequence[object]]:
-        """Give the ids alone, in blocks."""
-        at_once = 2**16
+    def read_ids(self) -> Iterator[Sequence[object]]:
+        """Read the ids alone, in blocks."""
         with self._arrays["ids"].reader() as take:
-            for start in range(0, self._num_samples, at_once):
-                yield take(min(at_once, self._num_samples - start))
+            for block in chunks(self._num_samples, budget=_IDS_AT_ONCE):
+                yield take(block.stop - block.start)
+
+
+class Readable(Protocol):
+    """A file, or a member of an archive."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """Fill the buffer, or less of it, and return how much; 0 at the end."""
+
+
+@dataclass(frozen=True)
+class ArrayLayout:
+    """The meaning of the bytes of an array."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    torch_dtype: torch.dtype | None = None  # for types that numpy does not have, read as integers of the same size
+    fortran: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the whole array."""
+        return prod(self.shape) * self.dtype.itemsize
+
+
+def take_from(file: Readable, layout: ArrayLayout) -> Take:
+    """Return a function that reads the next n samples of the array that starts at the file's position."""
+    if layout.fortran and len(layout.shape) > 1:
+        return _take_from_fortran(file, layout)
+    sample_shape = layout.shape[1:]
+
+    def take(count: int) -> Any:
+        array = np.empty((count, *sample_shape), layout.dtype)
+        _fill(file, array)
+        return array if layout.torch_dtype is None else torch.from_numpy(array).view(layout.torch_dtype)
+
+    return take
+
+
+@dataclass(frozen=True)
+class FileArray(StoredArray):
+    """An array at an offset in a file that is not compressed."""
+
+    path: str | os.PathLike[str]
+    offset: int
+    layout: ArrayLayout
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(N, ...)."""
+        return self.layout.shape
+
+    @contextmanager
+    def reader(self) -> Iterator[Take]:
+        """Start at the first sample."""
+        with open(self.path, "rb", buffering=0) as file:
+            file.seek(self.offset)
+            yield take_from(file, self.layout)
+
+
+def _fill(file: Readable, array: np.ndarray) -> None:
+    if array.nbytes == 0:
+        return
+    view = array.reshape(-1).view(np.uint8).data
+    done = 0
+    while done < len(view):
+        count = file.readinto(view[done : done + _PIECE])
+        if not count:
+            raise EOFError("the file ends inside an array")
+        done += count
+
+
+def _take_from_fortran(file: Readable, layout: ArrayLayout) -> Take:
+    remaining: list[np.ndarray] = []
+
+    def take(count: int) -> Any:
+        if not remaining:
+            if count < layout.shape[0] and layout.nbytes > _FORTRAN_LIMIT:
+                raise ValueError(
+                    "it holds a large array in Fortran order, which cannot be read in blocks; "
+                    "save it again after numpy.ascontiguousarray."
+                )
+            turned = np.empty(layout.shape[::-1], layout.dtype)
+            _fill(file, turned)
+            remaining.append(turned.T)
+        rows, remaining[0] = remaining[0][:count], remaining[0][count:]
+        return np.ascontiguousarray(rows)
+
+    return take

@@ -1,5 +1,6 @@
-"""Predictions in a table: what parquet and csv have in common."""
+"""Predictions in a table, parquet or csv: ``logits``, or ``logits_0``, ``logits_1`` ..., or ``logits:cat`` ...."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,13 +11,90 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from focalcal.predictions.formats.columns import Field, find_fields
-from focalcal.predictions.formats.sources import Metadata, RawBlock, Source
-from focalcal.predictions.options import Choices, Key, find_roles
+from focalcal.base.chunks import chunk_rows
+from focalcal.predictions.formats.parts import COLUMNS, LABEL_NAMES, TEXT_COLUMNS, VALUE_NAMES, Metadata, find_parts
+from focalcal.predictions.formats.sources import RawBlock, Source
+from focalcal.predictions.read_options import Choices, Key
 
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 _VALUES_AT_ONCE = 2**20
-_PARTS = ("values", "labels", "weights", "ids")
+
+
+@dataclass(frozen=True)
+class Field:
+    """Columns that are one part of predictions.
+
+    Attributes:
+        columns: Their positions in the table, in the order of the classes.
+        class_names: Names of the classes, where the columns' names say them.
+        single: Whether it is one column that stands by itself: a number or a list in each row.
+    """
+
+    columns: tuple[int, ...]
+    class_names: tuple[str, ...] | None = None
+    single: bool = False
+
+
+def find_fields(names: Sequence[str], choices: Choices) -> dict[Key, Field]:
+    """Group the columns by the names that the parts of predictions may go by."""
+    fields: dict[Key, Field] = {}
+    for key in _column_keys(choices):
+        if key in names:
+            fields[key] = _find_single(names, key)
+    for matrix_key in _matrix_keys(choices):
+        field = _find_prefixed(names, matrix_key) if isinstance(matrix_key, str) else _find_listed(names, matrix_key)
+        if field is not None:
+            fields[matrix_key] = field
+    return fields
+
+
+def _column_keys(choices: Choices) -> list[str]:
+    """List the names that the parts of one column may go by."""
+    passed = [key for column in COLUMNS if isinstance(key := choices.key(column.name), str)]
+    return passed + [name for column in COLUMNS for name in column.names]
+
+
+def _matrix_keys(choices: Choices) -> list[Key]:
+    """List the names that values or labels may go by, which may be several columns."""
+    passed = [key for part in (*VALUE_NAMES, "labels") if (key := choices.key(part)) is not None]
+    return passed + [name for names in (*VALUE_NAMES.values(), LABEL_NAMES) for name in names]
+
+
+def _find_prefixed(names: Sequence[str], key: str) -> Field | None:
+    pattern = re.compile(re.escape(key) + r"_(\d{1,9})")
+    matches = {position: match for position, name in enumerate(names) if (match := pattern.fullmatch(name))}
+    numbered = {position: int(match[1]) for position, match in matches.items()}
+    named = [position for position, name in enumerate(names) if name.startswith(f"{key}:")]
+    if (key in names) + bool(numbered) + bool(named) > 1:
+        raise ValueError(f"it has {key!r} in several layouts; keep one of {key}, {key}_0 ..., {key}:name ....")
+    if key in names:
+        return _find_single(names, key)
+    if numbered:
+        return _order_numbered(numbered, key)
+    if named:
+        return Field(tuple(named), tuple(names[position].removeprefix(f"{key}:") for position in named))
+    return None
+
+
+def _find_single(names: Sequence[str], name: str) -> Field:
+    if list(names).count(name) > 1:
+        raise ValueError(f"it has several columns {name!r}; rename all but one.")
+    return Field((list(names).index(name),), single=True)
+
+
+def _order_numbered(numbers: dict[int, int], key: str) -> Field:
+    order = sorted(numbers, key=lambda position: numbers[position])
+    if [numbers[position] for position in order] != list(range(len(order))):
+        raise ValueError(f"its columns {key}_... are not numbered 0 to {len(order) - 1}; number them so.")
+    return Field(tuple(order))
+
+
+def _find_listed(names: Sequence[str], key: Sequence[str]) -> Field | None:
+    """Find columns that were named one by one; their names are those of the classes."""
+    if not all(name in names for name in key):
+        return None
+    columns = tuple(_find_single(names, name).columns[0] for name in key)
+    return Field(columns, tuple(key))
 
 
 @dataclass(frozen=True)
@@ -33,7 +111,7 @@ class Table(ABC):
     names: list[str]
     metadata: Metadata
     constants: list[Constant]
-    declared_rows: int | None  # what the file itself says, where it does
+    declared_rows: int | None  # number that the file itself states, if it does
 
     @property
     @abstractmethod
@@ -51,33 +129,30 @@ class TableSource(Source):
     def __init__(self, table: Table, choices: Choices) -> None:
         found = find_fields(table.names, choices)
         names: list[Key] = [*found, *(name for name in dict.fromkeys(table.names) if name not in found)]
-        roles = find_roles(names, choices)
-        self.kind = roles.kind
+        self.kind, keys = find_parts(names, choices)
         self._table = table
-        keys = {part: getattr(roles, part) for part in _PARTS}
-        self._fields = {part: found[key] for part, key in keys.items() if key is not None}
-        self.has_weights, self.has_ids = "weights" in self._fields, "ids" in self._fields
-        self.metadata = _with_class_names(table.metadata, self._fields)
+        self._fields = {part: found[key] for part, key in keys.items()}
+        self.parts = self._fields.keys()
+        self.metadata = _take_class_names(table.metadata, self._fields)
         self.sample_shape = ()  # until the first row is seen
-        self.sample_shape = self._sample_shape()
+        self.sample_shape = self._read_sample_shape()
 
     @property
     def num_samples(self) -> int:
         """Rows in the table."""
         return self._table.num_rows
 
-    def raw_blocks(self, samples: int) -> Iterator[RawBlock]:
-        """Give blocks of at most ``samples`` rows."""
+    def read_blocks(self, samples: int) -> Iterator[RawBlock]:
+        """Read blocks of at most ``samples`` rows."""
         start = 0
-        for batch in self._batches(
-            self._fields, min(samples, max(1, _VALUES_AT_ONCE // max(1, prod(self.sample_shape))))
-        ):
+        rows = min(samples, chunk_rows(prod(self.sample_shape), _VALUES_AT_ONCE))
+        for batch in self._batches(self._fields, rows):
             count = len(next(iter(batch.values())))
             for constant in self._table.constants:
                 _check_constant(batch[constant.column], constant, self._table.names)
-            parts = {part: self._part(part, batch, start) for part in self._fields}
+            parts = {part: self._read_part(part, batch, start) for part in self._fields}
             del batch  # it may keep a long stretch of the file in memory while the next one is read
-            yield RawBlock(*(parts.get(part) for part in _PARTS))
+            yield parts
             start += count
         if self._table.declared_rows not in (None, start):
             raise ValueError(
@@ -85,12 +160,12 @@ class TableSource(Source):
                 "truncated or edited (remove the column 'focalcal:rows' if that was on purpose)."
             )
 
-    def id_blocks(self) -> Iterator[Sequence[object]]:
-        """Give the ids alone, in blocks."""
+    def read_ids(self) -> Iterator[Sequence[object]]:
+        """Read the ids alone, in blocks."""
         fields = {"ids": self._fields["ids"]}
         start = 0
         for batch in self._batches(fields, 2**16):
-            yield self._part("ids", batch, start)
+            yield self._read_part("ids", batch, start)
             start += len(batch[fields["ids"].columns[0]])
 
     def _batches(self, fields: dict[str, Field], rows: int) -> Iterator[dict[int, pa.Array]]:
@@ -98,31 +173,31 @@ class TableSource(Source):
         columns |= {constant.column for constant in self._table.constants}
         return self._table.batches(sorted(columns), fields, rows)
 
-    def _part(self, part: str, batch: dict[int, pa.Array], start: int) -> Any:
+    def _read_part(self, part: str, batch: dict[int, pa.Array], start: int) -> Any:
         field = self._fields[part]
         columns = [batch[column] for column in field.columns]
         for position, column in zip(field.columns, columns, strict=True):
             _check_present(column, self._table.names[position], start)
-        if part == "ids":
+        if part in TEXT_COLUMNS:
             return columns[0].to_pylist()
         if not field.single:
-            return _stacked(columns)
+            return _stack(columns)
         # Only the values' length has been seen before this block.
         length = self.sample_shape[0] if part == "values" and self.sample_shape else None
-        return _numbers_or_lists(columns[0], self._table.names[field.columns[0]], start, length)
+        return _read_numbers(columns[0], self._table.names[field.columns[0]], start, length)
 
-    def _sample_shape(self) -> tuple[int, ...]:
-        """Of a list column only the first row says how many classes there are."""
+    def _read_sample_shape(self) -> tuple[int, ...]:
+        """Look at the first row: of a list column only that says how many classes there are."""
         field = self._fields["values"]
         if not field.single:
             return (len(field.columns),)
         for batch in self._batches({"values": field}, 1):
-            shape: tuple[int, ...] = self._part("values", batch, 0).shape[1:]
+            shape: tuple[int, ...] = self._read_part("values", batch, 0).shape[1:]
             return shape
         return ()
 
 
-def _with_class_names(metadata: Metadata, fields: dict[str, Field]) -> Metadata:
+def _take_class_names(metadata: Metadata, fields: dict[str, Field]) -> Metadata:
     """Take the names from the columns, and refuse soft labels whose columns name other classes than the values'."""
     names = fields["values"].class_names
     label_names = fields["labels"].class_names if "labels" in fields else None
@@ -147,7 +222,7 @@ def _check_constant(column: pa.Array, constant: Constant, names: list[str]) -> N
         )
 
 
-def _stacked(columns: list[pa.Array]) -> np.ndarray:
+def _stack(columns: list[pa.Array]) -> np.ndarray:
     arrays = [column.to_numpy(zero_copy_only=False) for column in columns]
     matrix = np.empty((len(arrays[0]), len(arrays)), np.result_type(*arrays))
     for index, array in enumerate(arrays):
@@ -155,8 +230,8 @@ def _stacked(columns: list[pa.Array]) -> np.ndarray:
     return matrix
 
 
-def _numbers_or_lists(column: pa.Array, name: str, start: int, length: int | None) -> np.ndarray:
-    """A column of numbers to (n,), a column of lists to (n, K); K is ``length``, or that of the first list."""
+def _read_numbers(column: pa.Array, name: str, start: int, length: int | None) -> np.ndarray:
+    """Turn a column of numbers into (n,), a column of lists into (n, K); K is ``length``, or that of the first list."""
     if not any(is_lists(column.type) for is_lists in _LISTS):
         numbers: np.ndarray = column.to_numpy(zero_copy_only=False)
         return numbers

@@ -113,10 +113,10 @@
     const stop = currentStop(), other = otherStop(), bins = filled(binsOf(stop));
     const traces = [diagonal(), band(bins, colour("accent-soft"))];
     if (state.other && other) {
-      const faint = pointsOf(filled(binsOf(other)), other.t === 1 ? "as it is" : `fitted, ${temperature(other.t)}`, { color: colour("wrong"), marker: { symbol: "circle-open", size: 9, line: { color: colour("wrong"), width: 2 } } });
+      const faint = pointsOf(filled(binsOf(other)), other.t === 1 ? "uncalibrated" : `fitted, ${temperature(other.t)}`, { color: colour("wrong"), marker: { symbol: "circle-open", size: 9, line: { color: colour("wrong"), width: 2 } } });
       traces.push({ ...faint, line: { width: 1.5, dash: "dot", color: colour("wrong") } });
     }
-    traces.push(pointsOf(bins, stop.t === 1 ? "as it is" : temperature(stop.t), { color: colour("accent") }));
+    traces.push(pointsOf(bins, stop.t === 1 ? "uncalibrated" : temperature(stop.t), { color: colour("accent") }));
     if (state.smooth) {
       const y = stop.smooth.map(share);
       traces.push({ x: y.map((_, i) => i / (y.length - 1)), y, mode: "lines", name: "smooth curve", line: { width: 2.5, color: colour("third") }, hovertemplate: "says %{x:.0%}, right in %{y:.1%}<extra>smooth</extra>" });
@@ -154,7 +154,7 @@
     for (const [name, text] of Object.entries(texts)) byId(`live-${name}`).textContent = text;
     const other = otherStop();
     byId("other").disabled = other === null;
-    byId("other-name").textContent = other === null ? "nothing to compare with" : `beside it: ${other.t === 1 ? "as it is (T = 1)" : `fitted (${temperature(other.t)})`}`;
+    byId("other-name").textContent = other === null ? "nothing to compare with" : `beside it: ${other.t === 1 ? "uncalibrated (T = 1)" : `fitted (${temperature(other.t)})`}`;
     showBins(filled(bins));
   }
 
@@ -191,7 +191,7 @@
     if (fitted !== null) {
       placeMark("mark-fitted", fitted / last);
       byId("mark-fitted").textContent = `fitted ${temperature(stops[fitted].t)}`;
-      byId("go-fitted").textContent = `Fitted (${temperature(stops[fitted].t)})`;
+      byId("go-fitted").textContent = `Fitted (${temperature(stops[fitted].t)}, by ${model().criterion})`;
     }
   }
 
@@ -289,7 +289,7 @@
       item.append(words, element("span", sure(mistake.confidence), "sure"));
       return item;
     });
-    byId("mistakes").replaceChildren(...(items.length ? items : [element("li", "There is no mistake.")]));
+    byId("mistakes").replaceChildren(...(items.length ? items : [element("li", "There are no mistakes.")]));
     const rows = model().confusions.map(([label, prediction, often, confidence]) => {
       const row = element("tr"), head = named(names[label], "th");
       head.scope = "row";
@@ -308,7 +308,7 @@
     byId("ood-section").hidden = curves.length === 0;
     if (!curves.length) return;
     const traces = curves.map((curve, i) => ({ x: curve.x.map(share), y: curve.y.map(share), mode: "lines", name: plain(`${shortened(curve.name)}: AUROC ${curve.auroc.toFixed(3)}`), line: { color: colours[i % colours.length], width: 2.5 } }));
-    draw("ood", [diagonal(), ...traces], shares("ordinary samples flagged"), shares("foreign samples flagged"));
+    draw("ood", [diagonal(), ...traces], shares("in-distribution samples flagged"), shares("out-of-distribution samples flagged"));
     byId("ood-text").replaceChildren(...curves.flatMap((curve, i) => [i ? "; " : "", named(curve.name), `: AUROC ${curve.auroc.toFixed(4)}`]));
   }
 
@@ -368,7 +368,7 @@
         },
       ];
     };
-    draw("bars", [...bars("before", "as it is", colour("wrong"), -1), ...bars("after", "scaled", colour("accent"), 1)], axis("", { tickvals: labels.map((_, i) => i), ticktext: labels, tickangle: slanted ? -35 : 0 }), axis("ECE", { tickformat: ".1%", rangemode: "tozero" }), { barmode: "overlay" });
+    draw("bars", [...bars("before", "uncalibrated", colour("wrong"), -1), ...bars("after", "scaled", colour("accent"), 1)], axis("", { tickvals: labels.map((_, i) => i), ticktext: labels, tickangle: slanted ? -35 : 0 }), axis("ECE", { tickformat: ".1%", rangemode: "tozero" }), { barmode: "overlay" });
   }
 
   function filterPairs() {

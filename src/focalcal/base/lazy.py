@@ -1,0 +1,42 @@
+"""Public names of a package that are imported on first use."""
+
+import ast
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Make ``__getattr__``, ``__dir__`` and ``__all__`` of a package whose names are listed for type checkers only.
+
+    The list is the ``if TYPE_CHECKING:`` block of the package's own source, which type checkers and editors read, too:
+    a public name stands in one place.
+
+    Args:
+        package: The package's ``__name__``.
+    """
+    module = sys.modules[package]
+    loader: Any = module.__spec__.loader if module.__spec__ is not None else None
+    where = _listed(loader.get_source(package))
+
+    def get(name: str) -> Any:
+        if name not in where:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(where[name]), name)
+        setattr(module, name, value)
+        return value
+
+    return get, lambda: sorted({*where, *vars(module)}), sorted(where)
+
+
+def _listed(source: str) -> dict[str, str]:
+    r"""Map each name to its module.
+
+    Examples:
+        >>> _listed("if TYPE_CHECKING:\n    from package.module import name as name")
+        {'name': 'package.module'}
+    """
+    blocks = [node for node in ast.parse(source).body if isinstance(node, ast.If)]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}

@@ -1,0 +1,92 @@
+"""Cross-validation of calibrators by log-loss on the samples that each fit has not seen."""
+
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from focalcal.calibrators.base import Calibrator, NoOptimumWarning
+from focalcal.predictions import Predictions
+
+Build = Callable[[], Calibrator]
+
+
+def draw_folds(preds: Predictions, folds: int, seed: int) -> Tensor:
+    """(N,) int64: a fold for each sample, with about the same number of each class in every fold.
+
+    Args:
+        preds: Validation predictions.
+        folds: Number of folds; at most as many as there are samples.
+        seed: Seed for the order in which the samples of a class are dealt out.
+    """
+    order = torch.randperm(len(preds), generator=torch.Generator().manual_seed(seed))
+    dealt = order[torch.argsort(preds.hard_labels[order], stable=True)]
+    numbers = torch.empty(len(preds), dtype=torch.int64)
+    numbers[dealt] = torch.arange(len(preds)) % min(folds, len(preds))
+    return numbers
+
+
+class HeldOut(NamedTuple):
+    """Log-probabilities (N, K) of samples that the calibrator was not fitted on.
+
+    Attributes:
+        log_probs: Each sample's from a fit on the other folds, float64.
+        bounded: False where a fit had no finite optimum.
+    """
+
+    log_probs: Tensor
+    bounded: bool
+
+
+def predict_held_out(build: Build, preds: Predictions, folds: Tensor) -> HeldOut:
+    """Calibrate each fold by a fit on the others.
+
+    Warnings of the fits are not shown: the fit on all samples gives those that matter.
+
+    Args:
+        build: Makes an unfitted calibrator.
+        preds: Validation predictions.
+        folds: The fold of each sample, (N,).
+    """
+    found, bounded = torch.empty(preds.values.shape, dtype=torch.float64), True
+    for fold in range(int(folds.max()) + 1):
+        held_out = folds == fold
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            calibrator = build()
+            calibrator._learn(preds.select(~held_out))
+        bounded &= not any(issubclass(warning.category, NoOptimumWarning) for warning in caught)
+        found[held_out] = float64_log_probs(calibrator._apply(preds.select(held_out)))
+    return HeldOut(found, bounded)
+
+
+def float64_log_probs(preds: Predictions) -> Tensor:
+    """(N, K) float64; −inf where a probability is 0."""
+    values = preds.values.double()
+    return values.log_softmax(1) if preds.kind == "logits" else values.log()
+
+
+def log_losses(log_probs: Tensor, labels: Tensor) -> Tensor:
+    """(N,) the negative log-likelihood of each label, averaged over classes where labels are soft."""
+    if labels.ndim == 1:
+        return -log_probs.gather(1, labels[:, None])[:, 0]
+    return -(labels * log_probs.masked_fill(labels == 0, 0.0)).sum(1)
+
+
+def mean_and_error(values: Tensor, weights: Tensor | None) -> tuple[float, float]:
+    """The weighted mean of (N,) values and its standard error.
+
+    Examples:
+        >>> mean_and_error(torch.tensor([1.0, 3.0], dtype=torch.float64), None)
+        (2.0, 1.0)
+    """
+    shares = torch.ones_like(values) if weights is None else weights.double() / weights.max()
+    shares = shares / shares.sum()
+    counted = shares > 0
+    values, shares = values[counted], shares[counted]
+    mean = float(shares @ values)
+    spread = float(shares.square() @ (values - mean).square())
+    # Bessel's correction, for samples that do not all count the same.
+    return mean, (spread / max(1.0 - float(shares.square().sum()), 1e-12)) ** 0.5

@@ -1,1 +1,0 @@
-"""What ``focalcal doctor`` looks for in predictions: one file a kind of trouble, with functions that give findings."""

@@ -1,0 +1,132 @@
+"""Options that several commands share, and the help that a command's docstring gives."""
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Command = Callable[..., None]
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+Bins = Annotated[int, typer.Option(min=1, help="Number of bins of the binned metrics; at most 10,000.")]
+Bootstrap = Annotated[int, typer.Option(min=0, help="Number of resamples for the confidence intervals; 0 for none.")]
+Level = Annotated[float, typer.Option(help="Level of the confidence intervals; 0.9 for 90%.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed for the resamples; the same seed gives the same result.")]
+Changes = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Changes to the recipe, such as epochs=10.")
+]
+ByDate = Annotated[
+    bool,
+    typer.Option("--by-date", help="20 Newsgroups: the split by date that scikit-learn fetches; data.by_date=true."),
+]
+
+
+def option(name: str, kind: Any, help: str, *, hidden: bool = False, panel: str | None = None) -> inspect.Parameter:
+    """Make one option, ``--like-this`` for the name ``like_this``, that is None (or False) where it is not given."""
+    info = typer.Option(
+        False if kind is bool else None,
+        f"--{name.replace('_', '-')}",
+        help=help,
+        hidden=hidden,
+        show_default=False,
+        rich_help_panel=panel,
+    )
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=kind)
+
+
+_PANEL = "How files are read"
+READ_OPTIONS = [
+    option("logits_key", str | None, "The array or column(s) with logits, if not called logits.", panel=_PANEL),
+    option("probs_key", str | None, "Those with probabilities, if not called probs or predictions.", panel=_PANEL),
+    option("labels_key", str | None, "Those with labels, if not called labels, label or ground_truth.", panel=_PANEL),
+    option("weights_key", str | None, "The one with weights, if not called weights or weight.", panel=_PANEL),
+    option("ids_key", str | None, "The one with ids, if not called ids or id.", panel=_PANEL),
+    option("kind", str | None, "logits or probs: which to read of a file with both, or of an npy.", panel=_PANEL),
+    option("labels", Path | None, "An npy of labels, instead of the file's own.", panel=_PANEL),
+    option("split", str | None, "The name of the split, instead of the file's own.", panel=_PANEL),
+    option("ignore_index", int | None, "Samples with this label are left out; -100 by default.", panel=_PANEL),
+    option("tolerance", float | None, "How far from 1 a row of probabilities may sum.", panel=_PANEL),
+    option("allow_duplicate_ids", bool, "Accept an id that occurs more than once.", panel=_PANEL),
+]
+# Labels and a split belong to one file: these are for commands that read several.
+READ_MANY_OPTIONS = [parameter for parameter in READ_OPTIONS if parameter.name not in ("labels", "split")]
+
+
+def packed(into: str, options: Sequence[inspect.Parameter]) -> Callable[[Command], Command]:
+    """Give a command these options instead of its parameter ``into``, which gets those that were given, by name.
+
+    Typer reads a function's signature, so the signature is what is changed.
+    """
+    names = [parameter.name for parameter in options]
+
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        others = [parameter for parameter in signature.parameters.values() if parameter.name != into]
+
+        @functools.wraps(command)
+        def run(**arguments: Any) -> None:
+            chosen = {name: arguments.pop(name) for name in names}
+            given = {name: value for name, value in chosen.items() if value is not None and value is not False}
+            command(**arguments, **{into: given})
+
+        parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*others, *options)]
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
+
+
+def names_in(text: str | None, option: str) -> list[str] | None:
+    """Split ``ada-ece, nll`` into names as the library has them; None where the option is not given.
+
+    Examples:
+        >>> names_in("ada-ece, NLL", "--metrics")
+        ['ada_ece', 'nll']
+    """
+    if text is None:
+        return None
+    names = [name.strip().lower().replace("-", "_") for name in text.split(",") if name.strip()]
+    if not names:
+        raise ValueError(f"{option} is empty; give names, separated by commas, such as ece,nll.")
+    return names
+
+
+def recipe_changes(changes: list[str] | None, *, by_date: bool) -> list[str]:
+    """Join the KEY=VALUE changes with those that flags stand for.
+
+    Examples:
+        >>> recipe_changes(["epochs=10"], by_date=True)
+        ['epochs=10', 'data.by_date=true']
+    """
+    return [*(changes or ()), *(["data.by_date=true"] if by_date else [])]
+
+
+def help_text(command: Command) -> str:
+    r"""Turn a command's docstring into help: one line per paragraph, examples unchanged.
+
+    Examples:
+        >>> def command() -> None:
+        ...     '''Do it.
+        ...
+        ...     It takes
+        ...     long.
+        ...
+        ...     Examples:
+        ...       focalcal command
+        ...     '''
+        >>> print(help_text(command).replace("\b\n", ""))
+        Do it.
+        <BLANKLINE>
+        It takes long.
+        <BLANKLINE>
+        Examples:
+          focalcal command
+    """
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    # Older versions of typer join lines, except in a paragraph that begins with this character.
+    return "\n\n".join(f"\b\n{text}" if text.startswith("Examples:") else " ".join(text.split()) for text in paragraphs)

@@ -1,0 +1,202 @@
+"""Comparison of models on the same samples: differences with intervals, p-values and a verdict in words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from focalcal.metrics.binning import check_bins
+from focalcal.metrics.bootstrap.differences import Comparison, Difference, holm
+from focalcal.metrics.bootstrap.interval_methods import Method, check_method
+from focalcal.metrics.bootstrap.intervals import (
+    DEFAULT_METHOD,
+    Replicates,
+    check_resampling,
+    checked_names,
+    replicate,
+)
+from focalcal.metrics.bootstrap.pairing import paired_with
+from focalcal.metrics.bootstrap.permutation import p_values
+from focalcal.metrics.bootstrap.replicates import RESAMPLED_METRICS
+from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.samples import SampleStatistics, measured, sample_statistics
+from focalcal.predictions import Predictions
+
+COMPARED_METRICS = ("error", "nll", "brier", "ece", "ada_ece", "classwise_ece")
+
+
+@dataclass(frozen=True)
+class _Options:
+    metrics: tuple[str, ...]
+    bins: int
+    method: Method
+    bootstrap: int
+    permutations: int
+    level: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class _Model:
+    name: str
+    preds: Predictions
+    statistics: SampleStatistics
+    replicates: Replicates
+
+
+def compare(
+    a: Predictions,
+    b: Predictions,
+    *,
+    metrics: Sequence[str] | None = None,
+    bins: int = 15,
+    method: Method | None = None,
+    bootstrap: int = 1000,
+    permutations: int = 1000,
+    level: float = 0.90,
+    seed: int = 0,
+    names: tuple[str, str] = ("a", "b"),
+) -> Comparison:
+    """Compare two models on the same samples: a paired bootstrap interval and a paired permutation test.
+
+    The bootstrap draws samples, each with both predictions, and gives the interval of metric(a) − metric(b). The test
+    swaps the two predictions of samples at random and counts how often the difference becomes as large as it is:
+    p = (1 + hits) / (1 + permutations), or exact where all swaps, or the binomial distribution, can be had. It asks
+    whether the predictions are interchangeable, which is more than equal metrics: two models that err in opposite
+    directions fail it. A difference is therefore called shown only if the interval excludes 0 as well.
+
+    Args:
+        a: N predictions of K classes.
+        b: predictions of the same samples: matched by id if both have ids, else by position.
+        metrics: Names of metrics that have intervals, but no parts of losses; by default error, NLL, Brier, ECE, AdaECE
+            and classwise-ECE. The p-values are not corrected for asking about several metrics.
+        bins: Number of bins of the binned metrics.
+        method: Method of the interval, as in `bootstrap`; None for ``"basic"``.
+        bootstrap: Number of resamples.
+        permutations: Number of swaps.
+        level: Level of the interval, and 1 − the level of the test.
+        seed: Seed for the draws; the same seed gives the same result.
+        names: Names of the two models.
+
+    Examples:
+        >>> import torch
+        >>> probs = torch.linspace(0.05, 0.95, 400)
+        >>> labels = torch.rand(400, generator=torch.Generator().manual_seed(0)) < probs
+        >>> good = Predictions.from_probs(probs, labels)
+        >>> compare(good, good)["nll"].verdict
+        'no difference shown'
+        >>> compare(good, Predictions.from_probs(probs**4, labels), names=("good", "poor"))["nll"].verdict
+        'good has the lower nll'
+    """
+    if names[0] == names[1]:
+        raise ValueError(f"both models are called {names[0]!r}: pass two names.")
+    models = {names[0]: a, names[1]: b}
+    models = {name: measured(preds) for name, preds in models.items()}
+    options = _checked(models, metrics, bins, method, bootstrap, permutations, level, seed)
+    return _compared(_evaluated(models, options), [names], options)[0]
+
+
+def compare_many(
+    models: Mapping[str, Predictions],
+    *,
+    reference: str | None = None,
+    metrics: Sequence[str] | None = None,
+    bins: int = 15,
+    method: Method | None = None,
+    bootstrap: int = 1000,
+    permutations: int = 1000,
+    level: float = 0.90,
+    seed: int = 0,
+) -> list[Comparison]:
+    """Compare several models on the same samples, pair by pair, with p-values corrected for the number of pairs.
+
+    Holm's correction keeps the chance that any pair is wrongly called different, in one metric, at 1 − level. The
+    intervals are those of single pairs.
+
+    Args:
+        models: predictions by name.
+        reference: compare every other model with this one, as model − reference; None compares all pairs.
+        metrics: as in `compare`, as are the other arguments.
+        bins: Number of bins of the binned metrics.
+        method: Method of the interval.
+        bootstrap: Number of resamples.
+        permutations: Number of swaps; with many pairs, take more, as no p-value is below 1 / (1 + permutations).
+        level: Level of intervals and tests.
+        seed: Seed for the draws.
+
+    Returns:
+        One comparison per pair.
+    """
+    models = {name: measured(preds) for name, preds in models.items()}
+    options = _checked(models, metrics, bins, method, bootstrap, permutations, level, seed)
+    if reference is not None and reference not in models:
+        raise ValueError(f"there is no model called {reference!r}: the reference must be one of {', '.join(models)}.")
+    others = [name for name in models if name != reference]
+    pairs = list(combinations(models, 2)) if reference is None else [(name, reference) for name in others]
+    return _compared(_evaluated(models, options), pairs, options)
+
+
+def _checked(
+    models: Mapping[str, Predictions],
+    metrics: Sequence[str] | None,
+    bins: int,
+    method: Method | None,
+    bootstrap: int,
+    permutations: int,
+    level: float,
+    seed: int,
+) -> _Options:
+    if len(models) < 2:
+        raise ValueError(f"there are {len(models)} models to compare: give at least 2.")
+    check_resampling(bootstrap, level, seed)
+    if permutations < 1:
+        raise ValueError(f"the number of permutations must be at least 1, not {permutations}: pass for example 1000.")
+    check_bins(bins)
+    method = DEFAULT_METHOD if method is None else method
+    check_method(method)
+    classes = next(iter(models.values())).num_classes
+    names = checked_names(COMPARED_METRICS if metrics is None else metrics, classes, RESAMPLED_METRICS)
+    return _Options(names, bins, method, bootstrap, permutations, level, seed)
+
+
+def _evaluated(models: Mapping[str, Predictions], options: _Options) -> dict[str, _Model]:
+    """Every model, its samples in the order of the first one's, with its metrics on the same resamples."""
+    first, *others = models
+    matched = {first: models[first]}
+    matched |= {name: paired_with(models[first], models[name], (first, name)) for name in others}
+    found = {}
+    for name, preds in matched.items():
+        statistics = sample_statistics(preds)
+        replicates = replicate(
+            preds, options.metrics, options.bootstrap, options.seed, options.method, options.bins, statistics
+        )
+        found[name] = _Model(name, preds, statistics, replicates)
+    return found
+
+
+def _compared(models: dict[str, _Model], pairs: list[tuple[str, str]], options: _Options) -> list[Comparison]:
+    each = [_differences(models[a], models[b], options) for a, b in pairs]
+    for metric in options.metrics:
+        adjusted = holm([differences[metric].p_value for differences in each])
+        for differences, p_value in zip(each, adjusted, strict=True):
+            differences[metric] = replace(differences[metric], adjusted_p_value=p_value)
+    return [Comparison(pair, differences) for pair, differences in zip(pairs, each, strict=True)]
+
+
+def _differences(a: _Model, b: _Model, options: _Options) -> dict[str, Difference]:
+    both = a.statistics, b.statistics
+    p = p_values(a.preds, b.preds, options.metrics, options.permutations, options.seed, options.bins, both)
+    difference = a.replicates - b.replicates
+    found = {}
+    for metric in options.metrics:
+        low, high = METRICS[metric].range
+        found[metric] = Difference(
+            metric=metric,
+            names=(a.name, b.name),
+            values=(a.replicates.estimates[metric], b.replicates.estimates[metric]),
+            difference=difference.estimates[metric],
+            interval=difference.interval(metric, options.method, options.level, (low - high, high - low)),
+            p_value=p[metric],
+            adjusted_p_value=p[metric],
+            level=options.level,
+        )
+    return found

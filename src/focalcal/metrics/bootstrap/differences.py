@@ -1,0 +1,114 @@
+"""Results of comparing two models, metric by metric, with a verdict in words."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from focalcal.metrics.bootstrap.interval_methods import Interval
+
+NO_DIFFERENCE = "no difference shown"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How two models differ in one metric.
+
+    Attributes:
+        metric: its name.
+        names: of the two models.
+        values: the metric of each.
+        difference: the first less the second; NaN where either is undefined.
+        interval: of the difference, by the paired bootstrap.
+        p_value: of the paired permutation test, two-sided.
+        adjusted_p_value: after Holm's correction over all pairs of models that were compared in this metric.
+        level: of the interval; a difference is shown if the adjusted p-value is at most 1 − level, too.
+    """
+
+    metric: str
+    names: tuple[str, str]
+    values: tuple[float, float]
+    difference: float
+    interval: Interval
+    p_value: float
+    adjusted_p_value: float
+    level: float
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the test and the interval both say that the metric differs."""
+        outside = self.interval[0] > 0 or self.interval[1] < 0
+        # 1 − 0.9 is a little less than 0.1.
+        return outside and self.adjusted_p_value <= 1 - self.level + 1e-12
+
+    @property
+    def verdict(self) -> str:
+        """In words: which model has the lower value, or that no difference is shown."""
+        if math.isnan(self.difference):
+            return f"{self.metric} is not defined on these samples"
+        if not self.is_shown:
+            return NO_DIFFERENCE
+        return f"{self.names[0] if self.difference < 0 else self.names[1]} has the lower {self.metric}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: undefined numbers are None."""
+        low, high = self.interval
+        numbers = {
+            **dict(zip(("a", "b"), self.values, strict=True)),
+            "difference": self.difference,
+            "low": low,
+            "high": high,
+            "p_value": self.p_value,
+            "adjusted_p_value": self.adjusted_p_value,
+        }
+        return {**{k: v if math.isfinite(v) else None for k, v in numbers.items()}, "verdict": self.verdict}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How two models differ: ``comparison["ece"].verdict``.
+
+    Attributes:
+        names: of the two models.
+        differences: by metric.
+    """
+
+    names: tuple[str, str]
+    differences: dict[str, Difference]
+
+    def __getitem__(self, metric: str) -> Difference:
+        return self.differences[metric]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: the two names, and what is known of each metric."""
+        return {"names": list(self.names), "metrics": {k: v.to_dict() for k, v in self.differences.items()}}
+
+    def to_markdown(self) -> str:
+        """A table, one metric a row."""
+        head = f"| metric | {self.names[0]} | {self.names[1]} | difference | interval | p | verdict |"
+        return "\n".join([head, "|---|---|---|---|---|---|---|", *map(_row, self.differences.values())])
+
+
+def _row(d: Difference) -> str:
+    low, high = d.interval
+    numbers = f"{d.values[0]:.4f} | {d.values[1]:.4f} | {d.difference:+.4f} | {low:+.4f} … {high:+.4f}"
+    return f"| {d.metric} | {numbers} | {d.adjusted_p_value:.3g} | {d.verdict} |"
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction: adjusted p-values that keep the chance of any false finding at their level.
+
+    The i-th smallest of m is multiplied by m − i + 1, raised to the largest before it and cut off at 1. NaN stays NaN
+    and is not counted.
+
+    Examples:
+        >>> holm([0.01, 0.04, 0.03])
+        [0.03, 0.06, 0.06]
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    adjusted = p.copy()
+    order = np.argsort(p)[: int(np.sum(~np.isnan(p)))]
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1)
+    return [float(value) for value in adjusted]

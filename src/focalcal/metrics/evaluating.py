@@ -1,0 +1,166 @@
+"""Evaluation of predictions: every metric at once, with intervals; one pass for everything that one pass can give."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from focalcal.metrics.binning import check_bins, equal_width_sums
+from focalcal.metrics.bootstrap.interval_methods import Method, check_method
+from focalcal.metrics.bootstrap.intervals import (
+    DEFAULT_METHOD,
+    check_resampling,
+    checked_names,
+    replicate,
+    without_loss_parts,
+)
+from focalcal.metrics.catalogue import METRICS, Source
+from focalcal.metrics.classwise import ClassSums
+from focalcal.metrics.evaluation import Evaluation, EvaluationRequest
+from focalcal.metrics.floor import floor_sums
+from focalcal.metrics.ranking import RankedSamples
+from focalcal.metrics.refinement import loss_splits
+from focalcal.metrics.samples import (
+    ConfidenceSamples,
+    SampleStatistics,
+    StatisticsStore,
+    block_statistics,
+    confidence_samples,
+    measured,
+)
+from focalcal.metrics.smooth import Residuals
+from focalcal.metrics.streaming.large_files import evaluate_file
+from focalcal.metrics.sums import Sums, means_of_samples, values
+from focalcal.predictions import Predictions, PredictionsFile, open_predictions
+from focalcal.predictions.masking import answer_classes
+
+Predicted = Predictions | PredictionsFile | str | os.PathLike[str]
+
+# A file of at most so many bytes, and so many outputs, is read whole; a larger one is read in blocks.
+READ_WHOLE_BYTES, READ_WHOLE_VALUES = 2**28, 2**26
+# Sums that need more of a sample than its confidence and whether it is right.
+_OF_STATISTICS: set[Source] = {"means", "classes", "outputs"}
+
+
+def evaluate(
+    preds: Predicted,
+    *,
+    metrics: Sequence[str] | None = None,
+    bins: int = 15,
+    intervals: bool = True,
+    method: Method | None = None,
+    bootstrap: int | None = 1000,
+    level: float = 0.90,
+    seed: int = 0,
+) -> Evaluation:
+    """Compute all metrics, or some of them, with confidence intervals.
+
+    Predictions in memory, and files of up to 256 MB, give everything. A larger file is read in blocks, in memory that
+    does not grow with it: then the parts of the losses and the interval of ``classwise_ece`` are left out, and beyond
+    131,072 samples also ``debiased_ece``, while ``Evaluation.bounds`` tells how far metrics that depend on the order of
+    confidences may be from the exact values. ``Evaluation.notes`` says what was left out. (Beyond 16,384 samples,
+    intervals come from resamples of groups of samples, see `bootstrap`.)
+
+    Args:
+        preds: Predictions, or the path of a file of them, or a file that `open_predictions` opened.
+        metrics: Names, see ``METRICS``; None for all of them. Only what they need is computed.
+        bins: Number of bins of the binned metrics.
+        intervals: Whether to compute confidence intervals.
+        method: Method of the intervals, as in `bootstrap`; None for the metric's default, ``"basic"``.
+        bootstrap: Number of resamples that intervals are made of; 0 or None for no such intervals.
+        level: Level of the intervals.
+        seed: Seed for the draws; the same seed gives the same intervals.
+
+    Raises:
+        ValueError: For an unknown metric (with the nearest name), or a metric that such data cannot give.
+
+    Examples:
+        >>> preds = Predictions.from_probs([[0.75, 0.25], [0.5, 0.5], [0.125, 0.875], [0.25, 0.75]], [0, 1, 1, 1])
+        >>> evaluate(preds, metrics=["error", "brier"], intervals=False)
+        Evaluation of 4 samples, 2 classes, 15 bins
+          error        0.2500
+          Brier score  0.1953
+        >>> evaluate(preds, metrics=["error"], seed=1).intervals["error"]
+        (0.0, 0.5)
+    """
+    check_bins(bins)
+    resamples = (bootstrap or 0) if intervals else 0
+    method = DEFAULT_METHOD if method is None else method
+    check_method(method)
+    if resamples:
+        check_resampling(resamples, level, seed)
+    source = _opened(preds)
+    names = checked_names(metrics, len(answer_classes(source)), tuple(METRICS))
+    notes: tuple[str, ...] = ()
+    if source.masked_classes:
+        names, notes = without_loss_parts(names, metrics is not None), (_masking_note(source),)
+    request = EvaluationRequest(names, metrics is not None, bins, resamples, level, seed, method)
+    if isinstance(source, Predictions):
+        evaluation = _evaluate_predictions(measured(source), request)
+    else:
+        evaluation = evaluate_file(source, request)
+    return replace(evaluation, notes=(*notes, *evaluation.notes))
+
+
+def _opened(preds: Predicted) -> Predictions | PredictionsFile:
+    """Read the data; what is too large to be read whole stays a file."""
+    if isinstance(preds, Predictions):
+        return preds
+    file = preds if isinstance(preds, PredictionsFile) else open_predictions(preds)
+    small = os.path.getsize(file.path) <= READ_WHOLE_BYTES
+    return file.read() if small and file.num_samples * file.num_classes <= READ_WHOLE_VALUES else file
+
+
+def _masking_note(source: Predictions | PredictionsFile) -> str:
+    masked = [source.class_names[i] if source.class_names else str(i) for i in source.masked_classes]
+    return (
+        f"Masked, so never the answer, but with their share of the probability: {', '.join(masked)}. The calibration "
+        "and refinement parts of NLL and Brier are left out."
+    )
+
+
+def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Evaluation:
+    needed = {METRICS[name].source for name in request.names}
+    with_interval = [name for name in request.names if METRICS[name].has_interval]
+    resampled = bool(request.resamples and with_interval)
+    if needed & _OF_STATISTICS or resampled:
+        stats, classes = _statistics(preds, request.bins, "classes" in needed)
+        sums = _sums(stats, request.bins, needed)
+        sums = replace(
+            sums,
+            means=means_of_samples(stats),
+            classes=None if classes is None else classes.table().gaps,
+            outputs=loss_splits(preds, stats).parts if "outputs" in needed else None,
+        )
+    else:
+        sums = _sums(confidence_samples(preds), request.bins, needed)
+    found = {name: float(value) for name, value in values(sums, request.names).items()}
+    bounds = {} if sums.residuals is None else {"smooth_ece": float(sums.residuals.solution[1])}
+    n = len(preds) if preds.weights is None else int((preds.weights > 0).sum())
+    evaluation = Evaluation(found, n, preds.num_classes, request.bins, bounds=bounds)
+    if not resampled:
+        return evaluation
+    drawn = replicate(preds, with_interval, request.resamples, request.seed, request.method, request.bins, stats)
+    ends = {name: drawn.interval(name, request.method, request.level) for name in with_interval}
+    return replace(evaluation, intervals=ends, level=request.level, method=request.method)
+
+
+def _statistics(preds: Predictions, bins: int, with_classes: bool) -> tuple[SampleStatistics, ClassSums | None]:
+    """Compute everything about each sample, and the sums by class, in one pass."""
+    store = StatisticsStore(len(preds))
+    classes = ClassSums.zeros(preds.num_classes, bins, preds.weights is not None) if with_classes else None
+    for stats, probs in block_statistics(preds):
+        store.add(stats)
+        if classes is not None:
+            classes.add(probs, stats.label, stats.weight)
+    return store.joined(), classes
+
+
+def _sums(samples: ConfidenceSamples, bins: int, needed: set[Source]) -> Sums:
+    """Sum what confidence and correctness alone are enough for."""
+    confidence, correct, weight = samples.confidence, samples.correct, samples.weight
+    return Sums(
+        bins=equal_width_sums(confidence, correct, bins, weight) if "bins" in needed else None,
+        chance=floor_sums(confidence, bins, weight) if "chance" in needed else None,
+        ranking=RankedSamples(samples).ranking(bins) if "ranking" in needed else None,
+        residuals=Residuals.of_samples(samples) if "residuals" in needed else None,
+    )

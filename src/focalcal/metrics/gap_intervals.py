@@ -1,0 +1,185 @@
+"""Confidence intervals of calibration errors that cover the truth, whatever it is, and need no resampling.
+
+A calibration error is a norm of the vector D of signed gaps per bin, and a norm is a maximum of linear functions:
+‖D‖₁ = max over |v_b| ≤ 1 of v·D. Noise can only make a norm larger, which is why bootstrap intervals lie above the
+truth where that is small. Here each end comes from linear functions, whose means have ordinary standard errors:
+
+- the upper end is estimate + z·s, with s the standard error of v·D̂ for the v of the estimate (‖D̂‖ ≥ v·D̂ for every v,
+  that of the true D among them, and there v·D̂ is the true norm but for noise);
+- the lower end is cross-fitted: for each of five folds v is chosen from the other four (v_b = S_b/√Q_b, cut to [−1, 1],
+  with S and Q the sums of x and x² in bin b, x = confidence − correct), so that v·D̂ of the fold is an unbiased estimate
+  of something that is at most the true norm; less z standard errors. It is 0 whenever the estimate is no larger than
+  what a perfectly calibrated model would show with probability (1 + level)/2;
+- both ends move out by z²/n, for where errors are so rare that the normal approximation fails.
+
+The estimate always lies inside. Folds go by row number, so that parts that are added up give what the whole gives.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betaincinv, ndtri
+
+from focalcal.metrics.independent_units import Bins, Units
+
+Array = npt.NDArray[np.float64]
+Interval = tuple[float, float]
+
+# Number of draws of what a perfectly calibrated model would show.
+DRAWS = 4000
+
+
+def normal_draws(size: int, seed: int) -> Array:
+    """Draw (size, DRAWS) standard normal numbers; more rows leave the first ones as they are."""
+    return np.random.default_rng(seed).standard_normal((size, DRAWS))
+
+
+class AbsoluteGaps:
+    """Σ_b |D_b|, the norm of ECE and AdaECE.
+
+    Args:
+        units: The samples or clusters.
+        bins: The bins.
+        seed: Seed for the draws.
+    """
+
+    def __init__(self, units: Units, bins: Bins, seed: int = 0) -> None:
+        self._units, self._bins = units, bins
+        self._total = float(units.mass.sum())
+        self._by_fold, self._squares = bins.add(units.gap), units.squares(bins)
+        self._gaps = self._by_fold.sum(0) / self._total
+        self._seed = seed
+
+    @property
+    def value(self) -> float:
+        """The norm of the gaps."""
+        return float(self._size(self._gaps))
+
+    def null(self) -> Array:
+        """Draw what a perfectly calibrated model would show: (DRAWS,)."""
+        roots = self._units.noise_roots(self._bins)
+        return self._size((roots @ normal_draws(roots.shape[1], self._seed)).T / self._total)
+
+    def interval(self, level: float, estimate: float | None = None) -> Interval:
+        """Return the ends of the confidence interval; it holds ``estimate``, the value itself if not given."""
+        estimate = self.value if estimate is None else estimate
+        high = self.value + allowance(self._units, self._bins.spread(self._direction(self._gaps)), self.value, level)
+        if self.value <= np.quantile(self.null(), (1 + level) / 2):
+            return 0.0, max(high, estimate)
+        return min(self._lower(level), estimate), max(high, estimate)
+
+    def _lower(self, level: float) -> float:
+        others = self._by_fold.sum(0) - self._by_fold, self._squares.sum(0) - self._squares
+        directions = np.stack([self._bins.spread(self._shrunken(s, q)) for s, q in zip(*others, strict=True)])
+        return cross_fitted(self._units, directions, level)
+
+    def _size(self, gaps: Array) -> Array:
+        return np.asarray(np.abs(gaps).sum(-1))
+
+    def _direction(self, gaps: Array) -> Array:
+        return signs(gaps)
+
+    def _shrunken(self, s: Array, q: Array) -> Array:
+        """Choose a direction from sums S of x and Q of x², trusting bins whose gap is larger than its noise."""
+        return np.clip(np.divide(s, np.sqrt(q), out=np.zeros_like(s), where=q > 0), -1, 1)
+
+
+class SquaredGaps(AbsoluteGaps):
+    """sqrt(Σ_b D_b² / π_b) with π_b the share of the mass that bin b has, the norm of the debiased ECE."""
+
+    def __init__(self, units: Units, bins: Bins, seed: int = 0) -> None:
+        super().__init__(units, bins, seed)
+        share = bins.add(units.mass.sum(0)) / self._total
+        self._share = np.where(share > 0, share, 1.0)
+
+    def _size(self, gaps: Array) -> Array:
+        return np.asarray(np.sqrt((gaps**2 / self._share).sum(-1)))
+
+    def _direction(self, gaps: Array) -> Array:
+        length = float(self._size(gaps))
+        return gaps / (self._share * length) if length > 0 else np.zeros_like(gaps)
+
+    def _shrunken(self, s: Array, q: Array) -> Array:
+        noise = np.divide(np.sqrt(q), np.abs(s), out=np.ones_like(q), where=s != 0)
+        return self._direction(s * np.maximum(1 - noise**2, 0))
+
+
+def signs(gaps: Array) -> Array:
+    """Return 1 or −1; a gap of exactly 0 is as uncertain as any other, and has a sign too."""
+    return np.where(gaps < 0, -1.0, 1.0)
+
+
+def partial_sum_interval(units: Units, level: float) -> Interval:
+    """Interval of max_t |Σ D over cells up to t|, the Kolmogorov–Smirnov calibration error."""
+    z, total = z_score(level), float(units.mass.sum())
+    by_fold = np.cumsum(units.gap, axis=1) / total
+    estimate = float(np.abs(by_fold.sum(0)).max(initial=0.0))
+    high = estimate + z * units.largest_partial_error() + z**2 / units.effective
+    noise = float((units.noise_roots(Bins(np.zeros(by_fold.shape[1], dtype=np.int64), 1)) ** 2).sum())
+    if estimate <= math.sqrt(noise) / total * _brownian_maximum((1 + level) / 2):
+        return 0.0, high
+    directions = []
+    for others in by_fold.sum(0) - by_fold:
+        end = int(np.abs(others).argmax())
+        directions.append(np.sign(others[end]) * (np.arange(len(others)) <= end))
+    return min(cross_fitted(units, np.stack(directions), level), estimate), high
+
+
+def _brownian_maximum(probability: float) -> float:
+    """Return the quantile of max |W(t)|, 0 ≤ t ≤ 1, of a Brownian motion W: by the reflection principle.
+
+    Partial sums of independent gaps, looked at where they are, are no larger than a Brownian motion everywhere.
+    """
+    k = np.arange(50)
+    signs, odd = (-1.0) ** k, 2 * k + 1
+
+    def below(x: float) -> float:
+        return float(4 / math.pi * (signs / odd * np.exp(-((math.pi * odd / x) ** 2) / 8)).sum())
+
+    low, high = 0.3, 10.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if below(middle) < probability else (low, middle)
+    return high
+
+
+def largest_gap_interval(count: Array, confidence: Array, correct: Array, effective: Array, level: float) -> Interval:
+    """Return the interval of max_b |confidence_b − accuracy_b| over occupied bins, MCE: bounds of all bins at once.
+
+    Clopper–Pearson bounds, and not Wilson's: those are below their level where a bin has few samples or few errors.
+    Here every one of 15 bins has to be covered, and in simulations of calibrated models Wilson's covered 78%.
+
+    Args:
+        count: (M,) number of samples, or their weight.
+        confidence: (M,) sum of their confidence.
+        correct: (M,) number, or weight, of right ones.
+        effective: (M,) effective number of samples, (Σw)²/Σw².
+        level: Level of the interval; each of m bins has 1 − (1 − level)/m.
+    """
+    held = count > 0
+    n, sure, right = effective[held], confidence[held] / count[held], correct[held] / count[held]
+    tail = (1 - level) / 2 / max(len(n), 1)
+    hits = right * n
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1e-9), n - hits + 1, tail), 0.0)
+    high = np.where(hits < n, betaincinv(hits + 1, np.maximum(n - hits, 1e-9), 1 - tail), 1.0)
+    nearest = np.maximum(np.maximum(sure - high, low - sure), 0)
+    farthest = np.maximum(np.abs(sure - low), np.abs(sure - high))
+    return float(nearest.max(initial=0.0)), float(farthest.max(initial=0.0))
+
+
+def cross_fitted(units: Units, directions: Array, level: float) -> float:
+    """Return the lower end of an interval from directions (F, P), each chosen without its own fold; at least 0."""
+    mean = float((directions * units.gap).sum()) / float(units.mass.sum())
+    return max(mean - allowance(units, directions, mean, level), 0.0)
+
+
+def allowance(units: Units, direction: Array, mean: float, level: float) -> float:
+    """Return z standard errors, and z²/n for where errors are rare."""
+    z = z_score(level)
+    return z * units.error(direction, mean) + z**2 / units.effective
+
+
+def z_score(level: float) -> float:
+    """Return the quantile of the normal distribution at (1 + level)/2."""
+    return float(ndtri((1 + level) / 2))

@@ -1,0 +1,278 @@
+"""Numbers per sample: confidence, right or wrong, losses, entropy, the rank of the label; and the sample's weight.
+
+One pass over the outputs, in blocks that stay in the cache, gives all of it, and metrics are functions of sums over
+these numbers. Everything is computed in float64, whatever type the outputs have: confidences that are nearly equal then
+have the order that the outputs give them, not that of rounding.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from focalcal.base.chunks import chunk_rows
+from focalcal.predictions import Predictions
+from focalcal.predictions.masking import answers
+
+# Three blocks of so many float64 numbers stay in the cache. With few classes the numbers kept for each sample weigh
+# more than its outputs, and the number of samples is what must not be large.
+_BLOCK_VALUES = 2**18
+_BLOCK_ROWS = 2**16
+
+
+@dataclass(frozen=True)
+class ConfidenceSamples:
+    """All that calibration of the predicted class needs to know of N samples; every tensor has shape (N,).
+
+    Attributes:
+        confidence: float64, the largest probability.
+        correct: bool, the predicted class is the label.
+        weight: float64, or None where every sample counts once.
+    """
+
+    confidence: Tensor
+    correct: Tensor
+    weight: Tensor | None
+
+    def __len__(self) -> int:
+        return len(self.confidence)
+
+    @property
+    def mass(self) -> Tensor:
+        """The weights, 1 each where there are none."""
+        return torch.ones_like(self.confidence) if self.weight is None else self.weight
+
+
+@dataclass(frozen=True)
+class SampleStatistics(ConfidenceSamples):
+    """Per-sample numbers of N predictions; every tensor has shape (N,).
+
+    Attributes:
+        confidence: float64, the largest probability.
+        correct: bool, the predicted class is the label.
+        weight: float64, or None where every sample counts once.
+        prediction: int64, the class of the largest output, the first of them on ties.
+        label: int64; the most probable class where labels are class probabilities.
+        nll: float64, −log p of the label, or −Σ_k q_k log p_k for class probabilities q; inf where p is 0.
+        brier: float64, Σ_k (p_k − q_k)².
+        entropy: float64, −Σ_k p_k log p_k, in nats.
+        rank: int64, how many classes come before the label: larger outputs, and equal ones with a lower index.
+    """
+
+    prediction: Tensor
+    label: Tensor
+    nll: Tensor
+    brier: Tensor
+    entropy: Tensor
+    rank: Tensor
+
+
+class StatisticsStore:
+    """Joins the statistics of consecutive blocks, all of them weighted or none, in memory taken once for all.
+
+    (A list of small tensors between large ones that come and go would leave the memory in pieces of no use.)
+
+    Args:
+        capacity: Largest number of samples.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._length = 0
+        self._columns: dict[str, Tensor] = {}
+
+    def add(self, stats: SampleStatistics) -> None:
+        """Append a block."""
+        part = slice(self._length, self._length + len(stats))
+        for field in fields(stats):
+            column: Tensor | None = getattr(stats, field.name)
+            if column is not None:
+                self._columns.setdefault(field.name, column.new_empty(self._capacity))[part] = column
+        self._length += len(stats)
+
+    def joined(self) -> SampleStatistics:
+        """Return the statistics of everything added."""
+        columns: dict[str, Any] = {name: column[: self._length] for name, column in self._columns.items()}
+        return SampleStatistics(**({"weight": None} | columns))
+
+
+def measured(preds: object) -> Predictions:
+    """Return what metrics look at: predictions without masked classes, with weights whose largest is between 1 and 2.
+
+    Raises:
+        TypeError: For anything but predictions.
+    """
+    if not isinstance(preds, Predictions):
+        what = f"A metric needs Predictions, not {type(preds).__name__}"
+        raise TypeError(f"{what}: make them with Predictions.from_logits or from_probs.")
+    preds = answers(preds)
+    if preds.weights is None or not (exponent := weight_exponent(preds.weights)):
+        return preds
+    return replace(preds, weights=scale_weights(preds.weights, exponent))
+
+
+def weight_exponent(weights: Tensor) -> int:
+    """Return the exponent of the power of two below the largest weight: dividing by it loses no digit.
+
+    Examples:
+        >>> weight_exponent(torch.tensor([0.0, 5.0]))
+        2
+        >>> weight_exponent(torch.tensor([5e-324], dtype=torch.float64))
+        -1074
+    """
+    largest = float(weights.max()) if len(weights) else 1.0
+    return math.frexp(largest)[1] - 1 if largest > 0 else 0
+
+
+def scale_weights(weights: Tensor, exponent: int) -> Tensor:
+    """Divide weights by a power of two, which may itself be too large or too small for a float.
+
+    Examples:
+        >>> scale_weights(torch.tensor([5e-324, 1e-323], dtype=torch.float64), -1074).tolist()
+        [1.0, 2.0]
+    """
+    return torch.from_numpy(np.ldexp(weights.numpy(), -exponent))
+
+
+def confidence_samples(preds: Predictions) -> ConfidenceSamples:
+    """Compute confidence and correctness alone, which is all that most calibration errors need.
+
+    Examples:
+        >>> samples = confidence_samples(Predictions.from_probs([[0.75, 0.25], [0.5, 0.5]], [0, 1]))
+        >>> samples.confidence.tolist(), samples.correct.tolist()
+        ([0.75, 0.5], [True, False])
+    """
+    preds = measured(preds)
+    prediction, confidence = _first_maximum(preds.values)
+    if preds.kind == "logits":
+        rows = max(1, _BLOCK_VALUES // preds.num_classes)
+        for start in range(0, len(prediction), rows):
+            part = slice(start, start + rows)
+            probs = torch.softmax(preds.values[part], dim=1, dtype=torch.float64)
+            confidence[part] = probs.gather(1, prediction[part, None])[:, 0]
+    return ConfidenceSamples(confidence, prediction == preds.hard_labels, preds.weights)
+
+
+def sample_statistics(preds: Predictions) -> SampleStatistics:
+    """Compute the numbers of all samples, in one pass over the outputs.
+
+    Args:
+        preds: N predictions of K classes.
+
+    Examples:
+        >>> preds = Predictions.from_probs([[0.75, 0.25], [0.5, 0.5]], [0, 1])
+        >>> stats = sample_statistics(preds)
+        >>> stats.confidence.tolist(), stats.correct.tolist(), stats.rank.tolist()
+        ([0.75, 0.5], [True, False], [0, 1])
+    """
+    preds = measured(preds)
+    store = StatisticsStore(len(preds))
+    for stats, _ in block_statistics(preds):
+        store.add(stats)
+    return store.joined()
+
+
+def block_statistics(preds: Predictions) -> Iterator[tuple[SampleStatistics, Tensor]]:
+    """Yield the statistics of one block of samples after another, each with its (rows, K) float64 probabilities.
+
+    Masked classes are left out; weights stay as they are. The probabilities stand in memory that the next block writes
+    over: use them at once or copy them.
+    """
+    for block, scratch in _blocks(answers(preds)):
+        yield _statistics(block, *scratch)
+
+
+def block_probabilities(preds: Predictions) -> Iterator[tuple[Predictions, Tensor]]:
+    """Yield blocks of predictions, each with the probabilities that `block_statistics` gives."""
+    for block, (doubles, probs, _) in _blocks(answers(preds)):
+        if block.kind == "logits":
+            yield block, torch.softmax(doubles.copy_(block.values), dim=1, out=probs)
+        else:
+            yield block, probs.copy_(block.values)
+
+
+def _blocks(preds: Predictions) -> Iterator[tuple[Predictions, Tensor]]:
+    """Yield blocks with three (rows, K) float64 tensors to write in: new memory for every block would cost time."""
+    rows = min(len(preds), _BLOCK_ROWS, chunk_rows(preds.num_classes, _BLOCK_VALUES))
+    scratch = torch.empty(3, rows, preds.num_classes, dtype=torch.float64)
+    for block in preds.blocks(rows):
+        yield block, scratch[:, : len(block)]
+
+
+def _statistics(block: Predictions, log_odds: Tensor, probs: Tensor, spare: Tensor) -> tuple[SampleStatistics, Tensor]:
+    values, label = block.values, block.hard_labels
+    prediction, top = _first_maximum(values)
+    if block.kind == "logits":
+        # Relative to the largest logit no precision is lost, and softmax gives the same bits, wherever the row stands.
+        torch.sub(values, top[:, None], out=log_odds)
+        torch.softmax(log_odds, dim=1, out=probs)
+        confidence = probs.gather(1, prediction[:, None])[:, 0]
+        log_total = -confidence.log()
+    else:
+        torch.log(probs.copy_(values), out=log_odds)
+        confidence, log_total = top, torch.zeros_like(top)
+    entropy = log_total - _sum_of_products(probs, log_odds, spare)
+    if block.has_soft_labels:
+        nll = log_total - _sum_of_products(block.labels, log_odds, spare)
+        brier = torch.sub(probs, block.labels, out=spare).square_().sum(dim=1)
+    else:
+        nll = log_total - log_odds.gather(1, label[:, None])[:, 0]
+        brier = _brier(probs, label, spare)
+    correct = prediction == label
+    stats = SampleStatistics(
+        confidence=confidence,
+        correct=correct,
+        weight=block.weights,
+        prediction=prediction,
+        label=label,
+        # Rounding may leave a hair below zero (and −0.0), which neither can be.
+        nll=nll.clamp_(min=0).add_(0.0),
+        brier=brier,
+        entropy=entropy.clamp_(min=0).add_(0.0),
+        rank=_rank(values, label, correct, log_odds, spare),
+    )
+    return stats, probs
+
+
+def _first_maximum(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the first position of each row's maximum, and the maximum as float64: ``Tensor.max`` takes far longer."""
+    place = torch.from_numpy(values.numpy().argmax(axis=1))
+    return place, values.gather(1, place[:, None])[:, 0].double()
+
+
+def _sum_of_products(weights: Tensor, logs: Tensor, spare: Tensor) -> Tensor:
+    """Σ_k weights · logs of each row, where 0 · log 0 is 0; ``spare`` is memory to write in."""
+    total = torch.mul(weights, logs, out=spare).sum(dim=1)
+    undefined = total.isnan()
+    if undefined.any():
+        products = weights[undefined] * logs[undefined]
+        total[undefined] = products.masked_fill_(weights[undefined] == 0, 0).sum(dim=1)
+    return total
+
+
+def _brier(probs: Tensor, label: Tensor, spare: Tensor) -> Tensor:
+    """Σ_k (p_k − [k = label])² without the cancellation of 1 − 2p + Σp²: the label's own term is added apart."""
+    of_label = probs.gather(1, label[:, None])
+    others = torch.mul(probs, probs, out=spare).scatter_(1, label[:, None], 0).sum(dim=1)
+    return others + (1 - of_label[:, 0]).square_()
+
+
+def _rank(values: Tensor, label: Tensor, correct: Tensor, *scratch: Tensor) -> Tensor:
+    """How many classes come before the label; a right prediction needs no look. The last two are memory to write in."""
+    rank = torch.zeros_like(label)
+    wrong = torch.nonzero(~correct)[:, 0]
+    size = len(wrong) * values.shape[1]
+    chosen, flags = (part.view(-1).view(values.dtype)[:size].view(len(wrong), values.shape[1]) for part in scratch)
+    values, label = torch.index_select(values, 0, wrong, out=chosen), label[wrong, None]
+    of_label = values.gather(1, label)
+    # Comparing into floats and adding those is several times faster than counting booleans; exact up to 2^24 classes.
+    before = torch.gt(values, of_label, out=flags).sum(dim=1).long()
+    tied = torch.nonzero(torch.eq(values, of_label, out=flags).sum(dim=1) > 1)[:, 0]
+    lower = torch.arange(values.shape[1]) < label[tied]
+    before[tied] += ((values[tied] == of_label[tied]) & lower).sum(dim=1)
+    rank[wrong] = before
+    return rank

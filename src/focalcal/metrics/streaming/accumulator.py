@@ -1,0 +1,248 @@
+"""The accumulator: all metrics of data that comes batch by batch, whose parts add up to the whole."""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from focalcal.metrics.binning import check_bins
+from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.evaluation import Evaluation
+from focalcal.metrics.samples import (
+    SampleStatistics,
+    StatisticsStore,
+    block_statistics,
+    scale_weights,
+    weight_exponent,
+)
+from focalcal.metrics.streaming.running_sums import RunningSums
+from focalcal.metrics.streaming.sketch import KEPT_SAMPLES, ConfidenceSketch
+from focalcal.metrics.sums import values
+from focalcal.predictions import Kind, Predictions
+from focalcal.predictions.container import from_rows
+from focalcal.predictions.masking import answers
+from focalcal.predictions.rows import prepare_rows
+
+_NOT_KEPT = (
+    f"More than {KEPT_SAMPLES:,} samples: what depends on the order of confidences comes from a fine histogram (see "
+    "bounds), and debiased_ece, whose bins cannot be cut in one, is left out."
+)
+_NEEDS_OUTPUTS = "The calibration and refinement parts of NLL and Brier need the outputs themselves: use evaluate()."
+
+
+class Accumulator:
+    """All metrics of data that comes in batches, or in parts on several machines, in memory that does not grow with it.
+
+    Counts are int64 and everything else float64, so that nothing is lost however many samples there are. Most metrics
+    take O(K · bins) memory and are exact. Those that depend on the order of confidences, and smooth ECE, keep 131,072
+    samples (2 MB), and above that a histogram (9 MB); `Evaluation.bounds` tells how far they may be from the exact
+    values. Parts merged in any order give what the whole gives.
+
+    Args:
+        num_classes: K, at least 2.
+        bins: the number of bins of binned metrics.
+
+    Examples:
+        >>> whole, part = Accumulator(num_classes=2), Accumulator(num_classes=2)
+        >>> whole.update(probs=[[0.75, 0.25], [0.5, 0.5]], labels=[0, 1])
+        >>> part.update(probs=[[0.125, 0.875]], labels=[1])
+        >>> evaluation = whole.merge(part).compute()
+        >>> evaluation.n, round(evaluation.values["error"], 4), evaluation.values["brier"]
+        (3, 0.3333, 0.21875)
+    """
+
+    def __init__(self, num_classes: int, bins: int = 15) -> None:
+        check_bins(bins)
+        if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 2:
+            raise ValueError(f"num_classes is {num_classes!r}; it must be an integer of at least 2.")
+        self.num_classes, self.bins = num_classes, bins
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._sums = RunningSums(self.num_classes, self.bins)
+        self._sketch = ConfidenceSketch(self.bins)
+
+    @property
+    def samples(self) -> int:
+        """The number of samples of positive weight that were added."""
+        return self._sums.samples
+
+    def update(
+        self,
+        *,
+        logits: Any = None,
+        probs: Any = None,
+        labels: Any,
+        weights: Any = None,
+        ignore_index: int | None = -100,
+    ) -> None:
+        """Add a batch: numpy or torch, any float type, any device; (N, K) or (N, K, d1, …).
+
+        It never guesses what it was given: pass either ``logits`` or ``probs``. A batch that is refused leaves the
+        accumulator as it was.
+
+        Args:
+            logits: outputs before the softmax.
+            probs: outputs that sum to 1.
+            labels: (N,) or (N, d1, …) integers, or class probabilities (or counts) of the outputs' shape.
+            weights: (N,) or (N, d1, …), at least 0.
+            ignore_index: positions with this label are left out.
+
+        Raises:
+            ValueError: one sentence that says what is wrong, in which row, and what to do.
+        """
+        if (logits is None) == (probs is None):
+            raise ValueError("Pass either logits or probs, and not both: what they are is not guessed.")
+        kind: Kind = "probs" if logits is None else "logits"
+        outputs = probs if logits is None else logits
+        rows = prepare_rows(kind, outputs, labels, weights=weights, ignore_index=ignore_index)
+        self.add(from_rows(rows, kind))
+
+    def add(self, preds: Predictions) -> None:
+        """Add predictions that have been checked; their masked classes do not count as classes."""
+        self.add_with_statistics(preds)
+
+    def add_with_statistics(self, preds: Predictions) -> SampleStatistics | None:
+        """Add predictions, and return their statistics; None where there are none."""
+        preds = answers(preds)
+        if preds.num_classes != self.num_classes:
+            raise ValueError(f"The outputs have {preds.num_classes} classes, the accumulator has {self.num_classes}.")
+        if len(preds) == 0:
+            return None
+        store = StatisticsStore(len(preds))
+        for stats, probs in block_statistics(self._with_scaled_weights(preds)):
+            self._sums.add_classes(stats, probs)
+            store.add(stats)
+        joined = store.joined()
+        self._sums.add(joined)
+        self._sketch.add(joined)
+        return joined
+
+    def _with_scaled_weights(self, preds: Predictions) -> Predictions:
+        """Divide weights by the power of two that all sums are divided by, which grows if need be."""
+        exponent = 0 if preds.weights is None else weight_exponent(preds.weights)
+        self._rescale(max(exponent, exponent if self._sums.exponent is None else self._sums.exponent))
+        if preds.weights is None and self._sums.exponent == 0:
+            return preds
+        weights = torch.ones(len(preds), dtype=torch.float64) if preds.weights is None else preds.weights
+        return replace(preds, weights=scale_weights(weights, self._sums.exponent or 0))
+
+    def _rescale(self, exponent: int) -> None:
+        if self._sums.exponent not in (None, exponent):
+            self._sketch.rescale(exponent - (self._sums.exponent or 0))
+        self._sums.rescale(exponent)
+
+    def merge(self, other: "Accumulator") -> "Accumulator":
+        """Add everything that another accumulator holds, which stays as it is; returns itself."""
+        self._check_same(other.num_classes, other.bins)
+        if other is self:
+            raise ValueError("An accumulator cannot be merged with itself: every sample would count twice.")
+        if other._sums.exponent is None:
+            return self
+        own = other._sums.exponent if self._sums.exponent is None else self._sums.exponent
+        exponent = max(own, other._sums.exponent)
+        other = copy.deepcopy(other) if other._sums.exponent < exponent else other
+        for each in (self, other):
+            each._rescale(exponent)
+        self._sums.counts += other._sums.counts
+        self._sums.sums += other._sums.sums
+        self._sketch.merge(other._sketch)
+        return self
+
+    def all_reduce(self, group: Any = None) -> "Accumulator":
+        """Join the accumulators of all processes of ``torch.distributed``: afterwards each holds everything.
+
+        One all-reduce of int64 counts and two of float64 numbers (some 5 MB each). Call it once: a second call would
+        count everything once more for every process.
+
+        Args:
+            group: A process group; None for all processes.
+        """
+        import torch.distributed as dist
+
+        processes, rank = dist.get_world_size(group), dist.get_rank(group)
+        if processes == 1:
+            return self
+        device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
+        exponent = torch.tensor([-torch.inf if self._sums.exponent is None else self._sums.exponent])
+        exponent = exponent.double().to(device)
+        dist.all_reduce(exponent, dist.ReduceOp.MAX, group=group)
+        if not exponent.isinf():
+            self._rescale(int(exponent))
+        codes, sums, limits = self._sketch.to_flat(rank, processes)
+        counts = torch.cat([self._sums.counts, codes]).to(device)
+        sums, limits = torch.cat([self._sums.sums, sums]).to(device), limits.to(device)
+        dist.all_reduce(counts, group=group)
+        dist.all_reduce(sums, group=group)
+        dist.all_reduce(limits, dist.ReduceOp.MAX, group=group)
+        counts, sums, limits = counts.cpu(), sums.cpu(), limits.cpu()
+        own_counts, own_sums = len(self._sums.counts), len(self._sums.sums)
+        self._sums.counts.copy_(counts[:own_counts])
+        self._sums.sums.copy_(sums[:own_sums])
+        self._sketch = ConfidenceSketch.from_flat(self.bins, self.samples, counts[own_counts:], sums[own_sums:], limits)
+        return self
+
+    def compute(self) -> Evaluation:
+        """Compute all metrics of everything that was added. More may be added afterwards."""
+        if self.samples == 0:
+            raise ValueError("Nothing has been added yet (or only weights of 0); call update with a batch first.")
+        known = replace(self._sums.known(), ranking=self._sketch.ranking(), residuals=self._sketch.residuals())
+        missing = self._sketch.missing()
+        names = [
+            name
+            for name, metric in METRICS.items()
+            if metric.source != "outputs" and metric.fewest_classes <= self.num_classes and name not in missing
+        ]
+        found = {name: float(value) for name, value in values(known, names).items()}
+        assert known.residuals is not None
+        return Evaluation(
+            values=found,
+            n=self.samples,
+            num_classes=self.num_classes,
+            bins=self.bins,
+            bounds={**self._sketch.bounds(found), "smooth_ece": float(known.residuals.solution[1])},
+            notes=(_NOT_KEPT, _NEEDS_OUTPUTS) if missing else (_NEEDS_OUTPUTS,),
+        )
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything, as tensors, whose size does not depend on the number of samples beyond 131,072."""
+        sketch = {f"sketch.{name}": part for name, part in self._sketch.state_dict().items()}
+        shape = torch.tensor([self.num_classes, self.bins])
+        if self._sums.exponent is not None:
+            sketch["exponent"] = torch.tensor(self._sums.exponent)
+        return {"shape": shape, "counts": self._sums.counts.clone(), "sums": self._sums.sums.clone()} | sketch
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take the place of the accumulator that `state_dict` described, of the same number of classes and bins."""
+        try:
+            num_classes, bins = (int(number) for number in state["shape"])
+            self._check_same(num_classes, bins)
+            sketch = {name.removeprefix("sketch."): part for name, part in state.items()}
+            self._check_sizes(state)
+            loaded = ConfidenceSketch.from_state_dict(self.bins, int(state["counts"][0]), sketch)
+            self._sums.counts.copy_(state["counts"])
+            self._sums.sums.copy_(state["sums"])
+            self._sums.exponent = int(state["exponent"]) if "exponent" in state else None
+            self._sketch = loaded
+        except KeyError as missing:
+            raise ValueError(f"The state has no entry {missing}; pass what Accumulator.state_dict gave.") from None
+
+    def __repr__(self) -> str:
+        return f"Accumulator(num_classes={self.num_classes}, bins={self.bins}): {self.samples:,} samples"
+
+    def _check_sizes(self, state: Mapping[str, Tensor]) -> None:
+        for name in ("counts", "sums"):
+            own = getattr(self._sums, name)
+            if state[name].shape != own.shape or state[name].dtype != own.dtype:
+                raise ValueError(f"The state's {name} are not those of such an accumulator; pass what state_dict gave.")
+
+    def _check_same(self, num_classes: int, bins: int) -> None:
+        if (num_classes, bins) != (self.num_classes, self.bins):
+            raise ValueError(
+                f"The other accumulator has {num_classes} classes and {bins} bins, this one {self.num_classes} and "
+                f"{self.bins}; only those of the same shape go together."
+            )

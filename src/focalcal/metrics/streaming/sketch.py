@@ -1,0 +1,284 @@
+"""The sketch of confidences: all samples while they are few, sums in the cells of a fine grid after that.
+
+Nothing depends on the order in which samples come, and sketches of parts of the data add up to that of the whole.
+"""
+
+import copy
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from focalcal.metrics.binning import sum_by_index
+from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.confidence_cells import CELLS, cell_index
+from focalcal.metrics.ranking import Column, RankedSamples, Ranking
+from focalcal.metrics.samples import ConfidenceSamples, scale_weights
+from focalcal.metrics.smooth import CELLS as SMOOTH_CELLS
+from focalcal.metrics.smooth import Residuals
+from focalcal.metrics.streaming.ada_ece_bound import Pieces, ada_ece_range
+
+# Samples kept one by one (16 bytes each) before they are counted in cells.
+KEPT_SAMPLES = 2**17
+# What adding up in float64 can lose, relative to the total mass.
+_ROUNDING = 1e-11
+
+
+def encode(confidence: Tensor, correct: Tensor) -> Tensor:
+    """Turn samples into positive int64 numbers, which can be sent like counts.
+
+    Args:
+        confidence: (N,) float64 in [0, 1].
+        correct: (N,) bool.
+
+    Examples:
+        >>> codes = encode(torch.tensor([0.0, 1.0, 0.5]).double(), torch.tensor([False, True, True]))
+        >>> decode(codes)[0].tolist(), decode(codes)[1].tolist(), int(codes[0])
+        ([0.0, 1.0, 0.5], [False, True, True], 1)
+    """
+    # −0.0 must not be among them: its sign is a bit.
+    bits = (confidence + 0.0).view(torch.int64)
+    return (bits << 1) + correct + 1
+
+
+def decode(codes: Tensor) -> tuple[Tensor, Tensor]:
+    """Return confidence and correctness of codes that `encode` gave."""
+    codes = codes - 1
+    return (codes >> 1).view(torch.float64), (codes & 1).bool()
+
+
+class KeptSamples:
+    """A growing list of samples with positive weight.
+
+    Args:
+        codes: (N,) int64 from `encode`.
+        weights: (N,) float64, 1 for unweighted samples.
+    """
+
+    def __init__(self, codes: Tensor | None = None, weights: Tensor | None = None) -> None:
+        self._codes = torch.zeros(0, dtype=torch.int64) if codes is None else codes
+        self._weights = torch.zeros(0, dtype=torch.float64) if weights is None else weights
+        self._length = len(self._codes)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def add(self, codes: Tensor, weights: Tensor) -> None:
+        """Append samples; those of weight 0 are left out."""
+        used = weights > 0
+        codes, weights = codes[used], weights[used]
+        length = self._length + len(codes)
+        if length > len(self._codes):
+            # Room for as many again: many small batches then cost no more than one large one. Zeros, because rescaling
+            # also reads the room that is not used yet.
+            self._codes, self._weights = (torch.cat([part, part.new_zeros(length)]) for part in self.columns())
+        self._codes[self._length : length] = codes
+        self._weights[self._length : length] = weights
+        self._length = length
+
+    def columns(self) -> tuple[Tensor, Tensor]:
+        """Return codes and weights of everything."""
+        return self._codes[: self._length], self._weights[: self._length]
+
+    def rescale(self, difference: int) -> None:
+        """Divide the weights by a power of two."""
+        self._weights = scale_weights(self._weights, difference)
+
+    def samples(self) -> ConfidenceSamples:
+        """Return the samples themselves; without weights if all of those are 1."""
+        codes, weights = self.columns()
+        confidence, correct = decode(codes)
+        return ConfidenceSamples(confidence, correct, None if bool((weights == 1).all()) else weights)
+
+
+class ConfidenceCells:
+    """Sums over the cells of the fine grid, and the least and largest confidence in each: one that ties is exact.
+
+    Attributes:
+        sums: (3, CELLS) float64, mass, correct mass and weighted confidence.
+        limits: (2, CELLS) float64, minus the least confidence, and the largest; −inf in empty cells.
+        residuals: (nodes + 2,) float64, residuals on the grid of smooth ECE, and last the sum of their sizes.
+    """
+
+    def __init__(self) -> None:
+        self.sums = torch.zeros(3, CELLS, dtype=torch.float64)
+        self.limits = torch.full((2, CELLS), -torch.inf, dtype=torch.float64)
+        self.residuals = torch.zeros(SMOOTH_CELLS + 2, dtype=torch.float64)
+
+    def add(self, samples: ConfidenceSamples) -> None:
+        """Count samples."""
+        cell = cell_index(samples.confidence)
+        terms = (samples.mass, samples.mass * samples.correct, samples.mass * samples.confidence)
+        for row, term in zip(self.sums, terms, strict=True):
+            row += sum_by_index(cell, CELLS, term)
+        for row, value in zip(self.limits, (-samples.confidence, samples.confidence), strict=True):
+            row.scatter_reduce_(0, cell, value, "amax")
+        found = Residuals.of_samples(samples)
+        self.residuals += torch.cat([found.grid, found.absolute[None]])
+
+    def merge(self, other: "ConfidenceCells") -> None:
+        """Add the cells of another part of the data."""
+        self.sums += other.sums
+        self.residuals += other.residuals
+        torch.maximum(self.limits, other.limits, out=self.limits)
+
+    def rescale(self, difference: int) -> None:
+        """Divide the weights by a power of two."""
+        self.sums.mul_(2.0**-difference)
+        self.residuals.mul_(2.0**-difference)
+
+    def pieces(self) -> Pieces:
+        """Return the cells that hold samples."""
+        held = self.sums[0] > 0
+        mass, correct, confidence = self.sums[:, held]
+        return Pieces(mass, correct, confidence, -self.limits[0, held], self.limits[1, held])
+
+
+class ConfidenceSketch:
+    """Confidence and correctness of all samples, in memory that does not grow with their number.
+
+    Args:
+        bins: The number of bins of equal mass.
+
+    Attributes:
+        samples: How many samples there are.
+        kept: The samples themselves, up to `KEPT_SAMPLES`, or the latest that are not yet in cells.
+        cells: The samples beyond that, or None while there were none.
+    """
+
+    def __init__(self, bins: int) -> None:
+        self.bins = bins
+        self.samples = 0
+        self.kept = KeptSamples()
+        self.cells: ConfidenceCells | None = None
+
+    def add(self, samples: ConfidenceSamples) -> None:
+        """Add samples."""
+        codes = encode(samples.confidence, samples.correct)
+        parts = (torch.split(each, KEPT_SAMPLES) for each in (codes, samples.mass))
+        for part in zip(*parts, strict=True):
+            before = len(self.kept)
+            self.kept.add(*part)
+            self.samples += len(self.kept) - before
+            if len(self.kept) > KEPT_SAMPLES:
+                self.fold()
+
+    def fold(self) -> None:
+        """Count the samples that are kept in cells."""
+        self.cells = self.cells or ConfidenceCells()
+        self.cells.add(self.kept.samples())
+        self.kept = KeptSamples()
+
+    def settle(self) -> None:
+        """Bring into the form that depends on the samples alone: all are kept, or all are in cells."""
+        if len(self.kept) and (self.samples > KEPT_SAMPLES or self.cells is not None):
+            self.fold()
+
+    def rescale(self, difference: int) -> None:
+        """Divide the weights by a power of two."""
+        self.kept.rescale(difference)
+        if self.cells is not None:
+            self.cells.rescale(difference)
+
+    def merge(self, other: "ConfidenceSketch") -> None:
+        """Add the samples of another sketch."""
+        self.samples += other.samples
+        self.kept.add(*other.kept.columns())
+        if other.cells is not None:
+            self.cells = self.cells or ConfidenceCells()
+            self.cells.merge(other.cells)
+        self.settle()
+
+    def ranking(self) -> Ranking:
+        """Rank the samples, or the cells where they are not kept (without squares of weights)."""
+        self.settle()
+        if self.cells is None:
+            return RankedSamples(self.kept.samples()).ranking(self.bins)
+        pieces = self.cells.pieces()
+        columns: dict[Column, Tensor] = {
+            "mass": pieces.mass,
+            "gap": pieces.confidence - pieces.correct,
+            "correct": pieces.correct,
+        }
+        return Ranking(self.samples, lambda column: columns[column].numpy(), self.bins)
+
+    def residuals(self) -> Residuals:
+        """Return the residuals of everything on a grid."""
+        self.settle()
+        if self.cells is None:
+            return Residuals.of_samples(self.kept.samples())
+        residuals = self.cells.residuals
+        return Residuals(residuals[:-1], self.cells.sums[0].sum(), residuals[-1])
+
+    def missing(self) -> list[str]:
+        """Return the metrics that cannot be computed from cells."""
+        if self.cells is None:
+            return []
+        return [name for name, metric in METRICS.items() if metric.source == "ranking" and not metric.partial_sums]
+
+    def bounds(self, values: Mapping[str, float]) -> dict[str, float]:
+        """Bound how far the values of metrics may be from those of the samples: 0 while all are kept."""
+        names = [name for name in values if METRICS[name].source == "ranking"]
+        if self.cells is None:
+            return dict.fromkeys(names, 0.0)
+        pieces = self.cells.pieces()
+        # Within a cell of one confidence only nothing is unknown: ties have no order.
+        unknown = float(pieces.mass.masked_fill(pieces.low == pieces.high, 0).max() / pieces.mass.sum())
+        found = {name: METRICS[name].partial_sums * unknown + _ROUNDING for name in names}
+        if "ada_ece" in found:
+            low, high = ada_ece_range(pieces, torch.from_numpy(self.ranking().cuts))
+            found["ada_ece"] = max(high - values["ada_ece"], values["ada_ece"] - low)
+        return found
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return everything, as tensors."""
+        self.settle()
+        codes, weights = self.kept.columns()
+        state = {"codes": codes.clone(), "weights": weights.clone()}
+        if self.cells is not None:
+            cells = self.cells
+            state |= {"cells": cells.sums.clone(), "limits": cells.limits.clone(), "residuals": cells.residuals.clone()}
+        return state
+
+    @classmethod
+    def from_state_dict(cls, bins: int, samples: int, state: Mapping[str, Tensor]) -> "ConfidenceSketch":
+        """Restore the sketch of this number of samples that `state_dict` described."""
+        sketch = cls(bins)
+        sketch.samples = samples
+        sketch.kept = KeptSamples(state["codes"].clone(), state["weights"].clone())
+        if "cells" in state:
+            sketch._take_cells(state["cells"].clone(), state["limits"].clone(), state["residuals"].clone())
+        return sketch
+
+    def to_flat(self, rank: int, processes: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return int64 and float64 numbers that add up over processes, and limits whose largest counts.
+
+        Each process has its own places for the samples that it keeps.
+        """
+        places = KEPT_SAMPLES // processes
+        sketch = self
+        if len(self.kept) > places:
+            sketch = copy.deepcopy(self)
+            sketch.fold()
+        cells = sketch.cells or ConfidenceCells()
+        codes, weights = torch.zeros(KEPT_SAMPLES, dtype=torch.int64), torch.zeros(KEPT_SAMPLES, dtype=torch.float64)
+        own = slice(rank * places, rank * places + len(sketch.kept))
+        codes[own], weights[own] = sketch.kept.columns()
+        return codes, torch.cat([weights, cells.sums.flatten(), cells.residuals]), cells.limits.flatten()
+
+    @classmethod
+    def from_flat(cls, bins: int, samples: int, codes: Tensor, sums: Tensor, limits: Tensor) -> "ConfidenceSketch":
+        """Restore the sketch of this number of samples in all from the joined numbers of `to_flat`."""
+        sketch = cls(bins)
+        sketch.samples = samples
+        used = codes > 0
+        sketch.kept = KeptSamples(codes[used], sums[:KEPT_SAMPLES][used])
+        cells, residuals = torch.split(sums[KEPT_SAMPLES:], [3 * CELLS, SMOOTH_CELLS + 2])
+        if bool(cells.any()) or int(used.sum()) < samples:
+            sketch._take_cells(cells.reshape(3, CELLS), limits.reshape(2, CELLS).clone(), residuals.clone())
+        sketch.settle()
+        return sketch
+
+    def _take_cells(self, sums: Tensor, limits: Tensor, residuals: Tensor) -> None:
+        self.cells = ConfidenceCells()
+        self.cells.sums, self.cells.limits, self.cells.residuals = sums, limits, residuals

@@ -1,0 +1,167 @@
+"""Panels of figures: data first, drawing second; colours that the colour-blind can tell and greyscale keeps apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from focalcal.paper.table_names import METHOD_TITLES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Kind = Literal["line", "step", "bar", "column", "points"]
+
+# The palette of Okabe and Ito, from dark to light; line styles and markers tell apart what greyscale does not.
+_LOOKS: tuple[tuple[str, Any, str], ...] = (
+    ("#000000", "-", "o"),
+    ("#D55E00", "--", "s"),
+    ("#0072B2", "-.", "^"),
+    ("#009E73", ":", "D"),
+    ("#CC79A7", (0, (5, 1, 1, 1, 1, 1)), "v"),
+    ("#E69F00", (0, (1, 1)), "P"),
+    ("#56B4E9", (0, (8, 2)), "X"),
+    ("#7F7F7F", (0, (3, 1, 1, 1)), "*"),
+)
+_OF_LOSS = {"cross-entropy": 0, "fl-3": 1, "flsd-53": 2, "fl-1": 3, "fl-2": 4, "brier": 5, "ls-0.05": 6, "mmce": 7}
+
+
+@dataclass(frozen=True)
+class Series:
+    """One curve, histogram or row of bars.
+
+    Attributes:
+        name: In the legend; a loss is shown by its title.
+        x, y: The points; for bars the numbers of the places.
+        low, high: Ends of intervals of y; empty where there are none.
+        kind: How it is drawn.
+        look: Number of its colour and line; by default that of the loss, or its place among the series.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    kind: Kind = "line"
+    look: int | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes.
+
+    Attributes:
+        title: Above it.
+        x, y: Labels of the axes.
+        series: What it shows.
+        ticks: Labels of places on the horizontal axis, for bars.
+        marks: Places of thin vertical lines.
+        log_x: Whether the horizontal axis is logarithmic.
+        limits: Of the horizontal and vertical axes; None where they follow the data.
+        diagonal: Whether to draw y = x.
+        legend: Whether to explain the series.
+    """
+
+    title: str
+    x: str
+    y: str
+    series: Sequence[Series]
+    ticks: Sequence[str] = ()
+    marks: Sequence[float] = ()
+    log_x: bool = False
+    limits: tuple[tuple[float, float] | None, tuple[float, float] | None] = (None, None)
+    diagonal: bool = False
+    legend: bool = True
+    levels: Sequence[float] = field(default=())
+
+
+def draw_panel(panel: Panel, ax: Axes) -> Axes:
+    """Draw a panel on axes, which are returned."""
+    for place, series in enumerate(panel.series):
+        _draw_series(series, place, len(panel.series), ax)
+    if panel.diagonal:
+        ax.plot([0, 1], [0, 1], color="0.4", linewidth=0.8, linestyle="--", label="perfect calibration")
+    for mark in panel.marks:
+        ax.axvline(mark, color="0.6", linewidth=0.6)
+    for level in panel.levels:
+        ax.axhline(level, color="0.4", linewidth=0.8, linestyle="--")
+    if panel.log_x:
+        ax.set_xscale("log")
+    if panel.ticks:
+        ax.set_xticks(range(len(panel.ticks)), panel.ticks, rotation=35, ha="right")
+    ax.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+    if panel.limits[0]:
+        ax.set_xlim(panel.limits[0])
+    if panel.limits[1]:
+        ax.set_ylim(panel.limits[1])
+    if panel.legend and (len(panel.series) > 1 or panel.diagonal):
+        ax.legend(fontsize="small", framealpha=0.8)
+    return ax
+
+
+def _draw_series(series: Series, place: int, count: int, ax: Axes) -> None:
+    number = series.look if series.look is not None else _OF_LOSS.get(series.name, place)
+    colour, line, marker = _LOOKS[number % len(_LOOKS)]
+    label = METHOD_TITLES.get(series.name, series.name)
+    if series.kind == "bar":
+        _draw_bars(series, place, count, ax, colour, label)
+    elif series.kind == "column":
+        width = min((b - a for a, b in zip(series.x, series.x[1:], strict=False)), default=1.0)
+        ax.bar(series.x, series.y, width, color=colour, edgecolor="white", linewidth=0.5, label=label)
+    elif series.kind == "points":
+        ax.scatter(series.x, series.y, s=4, color=colour, marker=marker, alpha=0.4, label=label, linewidths=0)
+    elif series.kind == "step":
+        ax.step(series.x, series.y, where="mid", color=colour, linestyle=line, linewidth=1.4, label=label)
+    else:
+        shown = max(1, len(series.x) // 6)
+        ax.plot(
+            series.x,
+            series.y,
+            color=colour,
+            linestyle=line,
+            linewidth=1.5,
+            marker=marker,
+            markersize=4,
+            markevery=(min(place * max(1, shown // 4), max(0, len(series.x) - 1)), shown),
+            label=label,
+        )
+
+
+def _draw_bars(series: Series, place: int, count: int, ax: Axes, colour: str, label: str) -> None:
+    """Draw bars beside those of the other series, each series with a hatch of its own."""
+    width = 0.8 / count
+    x = [value - 0.4 + width * (place + 0.5) for value in series.x]
+    errors = [
+        [max(0.0, y - low) for y, low in zip(series.y, series.low, strict=True)] if series.low else [],
+        [max(0.0, high - y) for y, high in zip(series.y, series.high, strict=True)] if series.high else [],
+    ]
+    ax.bar(
+        x,
+        series.y,
+        width,
+        color=colour if place == 0 else "white",
+        edgecolor=colour,
+        hatch="" if place == 0 else "////",
+        label=label,
+        alpha=0.75 if place == 0 else 1.0,
+    )
+    if series.low:
+        ax.errorbar(x, series.y, yerr=errors, fmt="none", ecolor="0.25", capsize=2, linewidth=1)
+
+
+def panel_records(panels: Sequence[Panel]) -> list[dict[str, Any]]:
+    """Return every drawn number: panel, series, x, y and the interval."""
+    records = []
+    for panel in panels:
+        for series in panel.series:
+            empty = [None] * len(series.x)
+            for x, y, low, high in zip(series.x, series.y, series.low or empty, series.high or empty, strict=True):
+                place = panel.ticks[int(x)] if panel.ticks else float(x)
+                known = None if isinstance(y, float) and math.isnan(y) else y
+                records.append(
+                    {"panel": panel.title, "series": series.name, "x": place, "y": known, "low": low, "high": high}
+                )
+    return records

@@ -1,0 +1,113 @@
+"""Tables in the paper's layout: a row per data set and network, published figures and ours in every cell."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from focalcal.paper.cells import Cell, measured_rows
+from focalcal.paper.early_stopping import early_stopping_lines
+from focalcal.paper.published import published_table
+from focalcal.paper.result_folders import ResultSet
+from focalcal.paper.slips import Footnote, footnotes
+from focalcal.paper.table_lines import PUBLISHED_ONLY, TableLine
+from focalcal.paper.table_names import TableName
+from focalcal.sweeps.result_rows import Row, Selection
+
+
+@dataclass(frozen=True)
+class Table:
+    """A whole table.
+
+    Attributes:
+        name: Which of the paper's.
+        heads: Headings of what comes before the figures.
+        lines: The rows.
+        notes: Footnotes.
+    """
+
+    name: TableName
+    heads: tuple[str, ...]
+    lines: tuple[TableLine, ...]
+    notes: tuple[Footnote, ...]
+
+
+def build_table(name: TableName, results: Sequence[ResultSet] = (), epoch: Selection | None = None) -> Table:
+    """Lay out a table of the paper with what was measured.
+
+    Args:
+        name: Which table.
+        results: Our results; none for the published figures alone.
+        epoch: Figures of the ``best`` epoch by validation or of the ``last``; by default as each recipe selects.
+    """
+    notes = tuple(footnotes(name))
+    if name.name == "early-stopping":
+        return Table(name, ("Data", "Network", "Criterion", "Ours"), tuple(early_stopping_lines(name, results)), notes)
+    printed = published_table(name.printed)
+    places = list(dict.fromkeys((key[0], key[1]) for key in printed))
+    lines: list[TableLine] = []
+    for place in places:
+        ours: list[ResultSet | None] = [result for result in results if _rows_at(result, name, place)]
+        lines += [_line(name, place, result, notes, epoch) for result in ours or [None]]
+    for result in results:
+        others = [place for place in result.places() if place not in places and _is_of_its_kind(result, name, place)]
+        lines += [_line(name, place, result, notes, epoch) for place in others]
+    return Table(name, ("Data", "Network", "Ours"), tuple(lines), notes)
+
+
+def check_filled(table: Table, results: Iterable[ResultSet]) -> None:
+    """Refuse a table for which the given folders hold no figure at all."""
+    if not any(cell.ours for line in table.lines for cell in line.cells):
+        metrics = " or ".join(dict.fromkeys(metric for metric, _, _ in table.name.columns))
+        names = ", ".join(str(result.folder) for result in results)
+        raise ValueError(
+            f"{names} holds nothing for the table {table.name.name}: it needs {metrics} of a loss of that table."
+        )
+
+
+def _rows_at(result: ResultSet, name: TableName, place: tuple[str, str]) -> list[Row]:
+    """Return the figures of a place that belong to the table."""
+    wanted = {metric for metric, _, _ in name.columns}
+    found = [row for row in result.rows if (row.dataset, row.model) == place]
+    if "severity" in place[0] or (found and found[0].is_out_of_distribution != name.is_ood):
+        return []
+    found += [
+        replace(
+            row, metric="top1_accuracy", value=100 - row.value, low=_of_accuracy(row.high), high=_of_accuracy(row.low)
+        )
+        for row in found
+        if row.metric == "error"
+    ]
+    return [row for row in found if row.metric in wanted and row.method in name.methods]
+
+
+def _is_of_its_kind(result: ResultSet, name: TableName, place: tuple[str, str]) -> bool:
+    """Whether a place that the paper does not have belongs into a table: it has what the table is about."""
+    return any(row.metric == name.columns[-1][0] for row in _rows_at(result, name, place))
+
+
+def _of_accuracy(error: float | None) -> float | None:
+    return None if error is None else 100 - error
+
+
+def _line(
+    name: TableName,
+    place: tuple[str, str],
+    result: ResultSet | None,
+    notes: Sequence[Footnote],
+    epoch: Selection | None,
+) -> TableLine:
+    printed = published_table(name.printed)
+    rows = [] if result is None else _selected(_rows_at(result, name, place), epoch)
+    cells = []
+    for method in name.methods:
+        for metric, scaling, _ in name.columns:
+            key = (*place, method, metric, scaling)
+            own = [row for row in rows if (row.method, row.metric, row.temperature_scaling) == key[2:]]
+            marks = tuple(note.mark for note in notes if key in note.keys)
+            cells.append(Cell(printed.get(key), measured_rows(own), notes=marks))
+    return TableLine((*place, PUBLISHED_ONLY if result is None else result.name), tuple(cells))
+
+
+def _selected(rows: Sequence[Row], epoch: Selection | None) -> list[Row]:
+    """Keep one epoch: the asked-for one, or the best where the recipe selects it."""
+    wanted = epoch or ("best" if any(row.selection == "best" for row in rows) else "last")
+    return [row for row in rows if row.selection == wanted]

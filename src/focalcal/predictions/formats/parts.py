@@ -1,0 +1,193 @@
+"""The parts of predictions in files: the names they go by, their arrays, and the text that describes all samples.
+
+Every format writes and reads what is listed here. A new column with an entry per sample is an entry of ``COLUMNS``; a
+new fact about all samples is a line of ``write_text`` and ``read_text``.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from focalcal.predictions.checks import largest_row_sum_error, row_sum_tolerance
+from focalcal.predictions.container import Predictions
+from focalcal.predictions.read_options import Choices, Key
+from focalcal.predictions.rows import Kind
+
+# The names that values and labels go by, in every format; the first is the one that is written.
+VALUE_NAMES: dict[Kind, tuple[str, ...]] = {"logits": ("logits",), "probs": ("probs", "predictions")}
+LABEL_NAMES = ("labels", "label", "ground_truth")
+
+
+@dataclass(frozen=True)
+class Column:
+    """An optional part with an entry per sample.
+
+    Attributes:
+        name: The field of ``Predictions``, and the name that is written.
+        names: All names that it may go by.
+        is_text: Whether its entries are text, not numbers.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    is_text: bool = False
+
+
+COLUMNS = (Column("weights", ("weights", "weight")), Column("ids", ("ids", "id"), is_text=True))
+TEXT_COLUMNS = tuple(column.name for column in COLUMNS if column.is_text)
+
+# An array with an entry per sample: numbers, or text.
+PartArray = np.ndarray | tuple[str, ...]
+
+
+def part_arrays(preds: Predictions) -> dict[str, PartArray]:
+    """Return the parts that predictions have, by the names that are written."""
+    parts = {preds.kind: preds.values, "labels": preds.labels}
+    parts |= {column.name: getattr(preds, column.name) for column in COLUMNS}
+    present = {name: part for name, part in parts.items() if part is not None}
+    return {name: part.numpy() if isinstance(part, Tensor) else part for name, part in present.items()}
+
+
+def find_parts(names: Iterable[Key], choices: Choices) -> tuple[Kind, dict[str, Key]]:
+    """Match the names in a file with the parts of predictions; two candidates for one part are an error.
+
+    Returns:
+        The kind of the values; and by ``values``, ``labels`` (unless they were passed separately), ``weights`` and
+        ``ids``, the name in the file, for those that it has.
+    """
+    there = list(names)
+    kind, values = _find_values(there, choices)
+    found: dict[str, Key | None] = {"values": values}
+    if choices.labels is None:
+        found["labels"] = _find(there, choices, "labels", LABEL_NAMES)
+        if found["labels"] is None:
+            raise ValueError(f"it has no 'labels' or 'ground_truth' but {_listing(there)}; name them with labels_key.")
+    found |= {column.name: _find(there, choices, column.name, column.names) for column in COLUMNS}
+    return kind, {part: key for part, key in found.items() if key is not None}
+
+
+def _find_values(there: list[Key], choices: Choices) -> tuple[Kind, Key]:
+    for kind in VALUE_NAMES:
+        if (key := choices.key(kind)) is not None:
+            return kind, _check_there(there, key, f"{kind}_key")
+    kinds = [kind for kind in VALUE_NAMES if choices.kind in (None, kind)]
+    found = [(kind, name) for kind in kinds for name in VALUE_NAMES[kind] if name in there]
+    if len(found) > 1:
+        both = " and ".join(repr(name) for _, name in found)
+        raise ValueError(f"it has {both}; say which one to read with logits_key or probs_key.")
+    if not found:
+        wanted = " or ".join(repr(name) for kind in kinds for name in VALUE_NAMES[kind])
+        raise ValueError(f"it has no {wanted} but {_listing(there)}; name them with logits_key or probs_key.")
+    return found[0]
+
+
+def _find(there: list[Key], choices: Choices, part: str, names: tuple[str, ...]) -> Key | None:
+    if (key := choices.key(part)) is not None:
+        return _check_there(there, key, f"{part}_key")
+    found = [name for name in names if name in there]
+    if len(found) > 1:
+        both = " and ".join(map(repr, found))
+        raise ValueError(f"it has {both}; say which one to read with {part}_key.")
+    return found[0] if found else None
+
+
+def _check_there(there: list[Key], key: Key, option: str) -> Key:
+    if key not in there:
+        raise ValueError(f"it has no {key!r}, which {option} names, but {_listing(there)}.")
+    return key
+
+
+def _listing(there: list[Key]) -> str:
+    """Name a few of them: a file of model weights has hundreds."""
+    shown = ", ".join(repr(name) for name in there[:8])
+    return (shown or "nothing") + (f" and {len(there) - 8} more" if len(there) > 8 else "")
+
+
+# Marks a file as ours; the number is larger where an old reader would misunderstand the file: 2 has masked classes.
+_MARK, _VERSION, _VERSION_MASKED = "focalcal", "1", "2"
+FACTS = ("split", "class_names", "masked_classes", "provenance", "row_sum_tolerance")
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Facts that a file states about all of its samples."""
+
+    split: str | None = None
+    class_names: tuple[str, ...] | None = None
+    masked_classes: tuple[int, ...] | None = None  # None: not said, or said in the provenance, as in old files
+    provenance: dict[str, str] = field(default_factory=dict)
+    tolerance: float | None = None  # of row sums, where the one that follows from the type is too small
+
+
+def write_text(preds: Predictions) -> dict[str, str]:
+    """Return the facts about all samples as text by key, without those that there are not."""
+    facts = {
+        "split": preds.split,
+        "class_names": None if preds.class_names is None else json_text(preds.class_names),
+        "masked_classes": json_text(preds.masked_classes) if preds.masked_classes else None,
+        "provenance": json_text(dict(preds.provenance)),
+        "row_sum_tolerance": None if (tolerance := _needed_tolerance(preds)) is None else repr(tolerance),
+    }
+    return {name: text for name, text in facts.items() if text is not None}
+
+
+def write_marked_text(preds: Predictions) -> dict[str, str]:
+    """Return the same with the mark of our files and the kind of the values, for files that have a place for text."""
+    return {_MARK: _VERSION_MASKED if preds.masked_classes else _VERSION, "kind": preds.kind, **write_text(preds)}
+
+
+def read_text(text: Mapping[str, str]) -> Metadata:
+    """Read what :func:`write_text` wrote."""
+    provenance = json.loads(text.get("provenance", "{}"))
+    if not isinstance(provenance, dict):
+        raise ValueError("its metadata is corrupt: provenance must be a JSON object.")
+    return Metadata(
+        split=text.get("split"),
+        class_names=_read_list(text, "class_names"),
+        masked_classes=_read_list(text, "masked_classes"),
+        provenance=provenance,
+        tolerance=_read_number(text, "row_sum_tolerance"),
+    )
+
+
+def read_marked_text(text: Mapping[str, str]) -> Metadata:
+    """Read what :func:`write_marked_text` wrote; what others wrote has no meaning here."""
+    if _MARK not in text:
+        return Metadata()
+    if text[_MARK] not in (_VERSION, _VERSION_MASKED):
+        raise ValueError(f"it was written by a later focalcal (layout {text[_MARK]!r}); update focalcal to read it.")
+    return read_text(text)
+
+
+def _read_list(text: Mapping[str, str], name: str) -> tuple[Any, ...] | None:
+    listed = json.loads(text.get(name, "null"))
+    if not isinstance(listed, list | None):
+        raise ValueError(f"its metadata is corrupt: {name} must be a JSON list.")
+    return None if listed is None else tuple(listed)
+
+
+def _read_number(text: Mapping[str, str], name: str) -> float | None:
+    try:
+        return float(text[name]) if name in text else None
+    except ValueError:
+        raise ValueError(f"its metadata is corrupt: {name} must be a number, not {text[name]!r}.") from None
+
+
+def _needed_tolerance(preds: Predictions) -> float | None:
+    """Return the row-sum tolerance that these probabilities need, where it is more than the usual one.
+
+    bfloat16 probabilities are raised to float32 and would not pass as float32 when they are read again.
+    """
+    if preds.kind == "logits":
+        return None
+    needed = largest_row_sum_error(preds.values)
+    return needed if needed > row_sum_tolerance(preds.num_classes, preds.values.dtype) else None
+
+
+def json_text(value: object) -> str:
+    """Write JSON in one fixed form, so that the same predictions give the same bytes."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,249 @@
+"""Files of predictions, opened without reading them: loaded whole, or read block by block."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from math import prod
+from typing import Unpack
+
+from focalcal.base.chunks import IN_CACHE
+from focalcal.predictions.checks import check_some_weight
+from focalcal.predictions.container import (
+    Predictions,
+    check_whole,
+    choose_block_rows,
+    concatenate,
+    from_rows,
+    show_masked,
+)
+from focalcal.predictions.description import Description, describe, split_old_provenance
+from focalcal.predictions.formats import Path, find_format
+from focalcal.predictions.formats.npz import open_npy
+from focalcal.predictions.formats.parts import Metadata
+from focalcal.predictions.formats.sources import MemoryArray, RawBlock, Source, StoredArray, Take
+from focalcal.predictions.ids import check_unique_in_blocks
+from focalcal.predictions.read_options import Choices, ReadOptions
+from focalcal.predictions.rows import Kind, cpu_tensor, prepare_rows
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An opened file, how it is to be read, and how damage shows."""
+
+    source: Source
+    choices: Choices
+    labels: StoredArray | None  # instead of the file's own
+    broken: tuple[type[Exception], ...]
+
+
+class PredictionsFile:
+    """A file of predictions that is read block by block, so that it may be larger than memory.
+
+    Made by :func:`open_predictions`. Every pass opens the file again; nothing stays open in between.
+
+    Attributes:
+        path: The file.
+        kind: ``"logits"`` or ``"probs"``.
+        num_classes: K.
+        split: Name of the set, or None.
+        class_names: K names, or None.
+        masked_classes: Classes that are never the answer, in order.
+        provenance: Text by key.
+    """
+
+    def __init__(self, path: Path, opened: Opened) -> None:
+        source, choices = opened.source, opened.choices
+        self.path = path
+        self.kind: Kind = source.kind
+        columns, *positions = source.sample_shape or (1,)
+        self.num_classes = 2 if columns == 1 else columns
+        self._description = _describe(source.metadata, choices, self.num_classes)
+        self.split = self._description.split
+        self.class_names = self._description.class_names
+        self.masked_classes = self._description.masked_classes
+        self.provenance = self._description.provenance
+        self._opened = opened
+        self._positions = prod(positions)
+        self._ids_are_unique = choices.allow_duplicate_ids or "ids" not in source.parts
+
+    def __repr__(self) -> str:
+        parts = [repr(os.fspath(self.path)), f"{self.num_classes} classes", self.kind]
+        return f"PredictionsFile({', '.join(parts + show_masked(self.masked_classes))})"
+
+    @property
+    def num_samples(self) -> int:
+        """Rows that the file has, including those that are dropped for their label being ``ignore_index``."""
+        with reading(self.path, self._opened.broken):
+            return self._opened.source.num_samples * self._positions
+
+    def blocks(self, rows: int | None = None) -> Iterator[Predictions]:
+        """Read and check the samples in order, at most about ``rows`` at a time (by default about 2 MB).
+
+        A sample with positions (d1, ...) is never divided, and a block of which every label is ignored is skipped.
+
+        Raises:
+            ValueError: One sentence with the file's name, and the row where the content is wrong.
+        """
+        rows = choose_block_rows(rows, self.num_classes, IN_CACHE)
+        with reading(self.path, self._opened.broken):
+            self._check_ids()
+            yield from self._read_blocks(max(1, rows // max(1, self._positions)))
+
+    def read(self) -> Predictions:
+        """Read all of it into memory."""
+        with reading(self.path, self._opened.broken):
+            parts = list(self._read_blocks(sys.maxsize))
+            return check_whole(concatenate(parts), self._opened.choices.allow_duplicate_ids)
+
+    def _check_ids(self) -> None:
+        if not self._ids_are_unique:
+            check_unique_in_blocks(self._opened.source.read_ids, self._opened.source.num_samples)
+            self._ids_are_unique = True
+
+    def _read_blocks(self, samples: int) -> Iterator[Predictions]:
+        first, weight, empty = 0, 0.0, True
+        with self._labels_reader() as take_labels:
+            for block in self._opened.source.read_blocks(samples):
+                count = len(block["values"])
+                if take_labels is not None:
+                    block["labels"] = take_labels(count)
+                part = self._check_block(block, first)
+                first += count
+                if len(part):
+                    weight += 0.0 if part.weights is None else float(part.weights.sum())
+                    empty = False
+                    yield part
+        if empty:
+            raise ValueError("it has no samples (or every label is ignore_index).")
+        if "weights" in self._opened.source.parts:
+            check_some_weight(weight)
+
+    def _labels_reader(self) -> AbstractContextManager[Take | None]:
+        labels = self._opened.labels
+        if labels is None:
+            return nullcontext()
+        num_samples = self._opened.source.num_samples
+        if labels.shape[:1] != (num_samples,):
+            raise ValueError(
+                f"the labels that were passed have shape {labels.shape}, but it has {num_samples} samples."
+            )
+        return labels.reader()
+
+    def _check_block(self, block: RawBlock, first: int) -> Predictions:
+        rows = prepare_rows(
+            self.kind,
+            **block,
+            ignore_index=self._opened.choices.ignore_index,
+            tolerance=self._tolerance(),
+            first=first,
+        )
+        return from_rows(rows, self.kind, self._description)
+
+    def _tolerance(self) -> float | None:
+        return (
+            self._opened.source.metadata.tolerance
+            if self._opened.choices.tolerance is None
+            else self._opened.choices.tolerance
+        )
+
+
+def _describe(metadata: Metadata, choices: Choices, num_classes: int) -> Description:
+    """Describe all samples: what the caller says goes before what the file says."""
+    masked, provenance = metadata.masked_classes, metadata.provenance
+    if masked is None:
+        masked, provenance = split_old_provenance(provenance, num_classes)
+    return describe(
+        num_classes,
+        split=metadata.split if choices.split is None else choices.split,
+        class_names=metadata.class_names if choices.class_names is None else choices.class_names,
+        masked_classes=masked if choices.masked_classes is None else choices.masked_classes,
+        provenance=provenance,
+    )
+
+
+def open_predictions(path: Path, **options: Unpack[ReadOptions]) -> PredictionsFile:
+    """Open a file of predictions without reading it: the ending says its format.
+
+    ``.safetensors``, ``.npz``, ``.parquet`` and ``.csv`` as described in docs/predictions.md; ``.npy`` for the values
+    alone, with ``kind`` and ``labels``. Nothing is ever unpickled.
+
+    Args:
+        path: The file.
+        **options:
+            logits_key, probs_key: the array or column(s) that hold logits, or probabilities, where they are not called
+                ``logits``, or ``probs`` or ``predictions``. In tables: a column, the common beginning of columns
+                (``score`` for ``score_0``, ``score_1``, ... or ``score:cat``, ``score:dog``), or a list of columns.
+            labels_key: the same for labels that are not called ``labels``, ``label`` or ``ground_truth``.
+            weights_key, ids_key: the same for ``weights``/``weight`` and ``ids``/``id``.
+            kind: ``"logits"`` or ``"probs"``: for npy, and for a file that has both.
+            labels: labels instead of the file's own, such as human label counts: an array, or the path of an npy.
+            split, class_names, masked_classes: instead of what the file says.
+            ignore_index: positions with this label are dropped (-100; None drops nothing).
+            tolerance: how far from 1 a row of probabilities may sum.
+            allow_duplicate_ids: accept an id that occurs more than once.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: One sentence with the file's name.
+
+    Examples:
+        >>> import tempfile, pathlib
+        >>> preds = Predictions.from_probs([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]], [0, 1, 1], split="test")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "test.npz")
+        ...     preds.save(path)
+        ...     file = open_predictions(path)
+        ...     file.num_samples, file.split, [len(block) for block in file.blocks(rows=2)]
+        (3, 'test', [2, 1])
+    """
+    choices = Choices.choose(options)
+    check_exists(path)
+    chosen = find_format(path)
+    labels = _open_labels(choices)
+    with reading(path, chosen.broken()):
+        return PredictionsFile(path, Opened(chosen.open(path, choices), choices, labels, chosen.broken()))
+
+
+def _open_labels(choices: Choices) -> StoredArray | None:
+    """Open the labels that were passed: an array, or the path of an npy."""
+    if choices.labels is None:
+        return None
+    if not isinstance(choices.labels, str | os.PathLike):
+        return MemoryArray(cpu_tensor(choices.labels, "labels"))
+    check_exists(choices.labels)
+    with reading(choices.labels, find_format("labels.npy").broken()):
+        return open_npy(choices.labels)
+
+
+@contextmanager
+def reading(path: Path, broken: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Turn any error about a file into one sentence that begins with its name."""
+    name = os.fspath(path)
+    try:
+        yield
+    except broken as error:
+        raise ValueError(
+            f"{name} is corrupt or truncated, or not what its name says: {_first_sentence(error)}."
+        ) from error
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name}: {error}") from error
+    except OSError as error:
+        raise ValueError(f"{name} cannot be read: {error.strerror or _first_sentence(error)}.") from error
+
+
+def _first_sentence(error: Exception) -> str:
+    """Return the first sentence of a library's message; some have several, on several lines."""
+    return " ".join(str(error).split()).split(". ")[0].rstrip(".") or type(error).__name__
+
+
+def check_exists(path: Path) -> None:
+    """Refuse a file that is not there, a folder, and an empty file."""
+    name = os.fspath(path)
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"There is no file {name}.")
+    if os.path.isdir(path):
+        raise ValueError(f"{name} is a folder; give the name of a file of predictions.")
+    if os.path.isfile(path) and os.path.getsize(path) == 0:
+        raise ValueError(f"{name} is empty.")

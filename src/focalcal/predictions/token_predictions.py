@@ -1,0 +1,87 @@
+"""Predictions of tokens: what the last layer was given and the layer itself, from which logits are computed in blocks.
+
+A vocabulary of 10,000 subwords has 10,000 logits per token, and a test set tens of thousands of tokens; the inputs of
+the last layer are a hundredth of that, and give the same logits whenever they are asked for.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+from torch.nn import functional
+
+from focalcal.base.files import atomic_writer
+
+_KEY = "focalcal_tokens"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class TokenPredictions:
+    """M tokens of N sentences, in the order of the sentences; sliced, they give logits.
+
+    Attributes:
+        features: (M, D) float32, what the last layer was given.
+        weight: (K, D) float32 of the last layer.
+        labels: (M,) int64, the tokens that were asked for.
+        sentences: (M,) int64, the id of each token's sentence: tokens of one sentence are no independent samples.
+        positions: (M,) int64, each token's place in its sentence, counted from 0.
+        split: Its name.
+
+    Examples:
+        >>> import torch
+        >>> tokens = TokenPredictions(torch.eye(2), torch.eye(3, 2), *torch.zeros(3, 2, dtype=torch.int64), "test")
+        >>> tokens.shape, tokens[:1]
+        ((2, 3), tensor([[1., 0., 0.]]))
+    """
+
+    features: Tensor
+    weight: Tensor
+    labels: Tensor
+    sentences: Tensor
+    positions: Tensor
+    split: str
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """M and K, as of the matrix of all logits."""
+        return len(self.features), len(self.weight)
+
+    def __getitem__(self, rows: slice) -> Tensor:
+        """(n, K) logits of some tokens."""
+        return functional.linear(self.features[rows], self.weight)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a safetensors file, whole or not at all."""
+        tensors = {name: getattr(self, name).contiguous() for name in _TENSORS}
+        # One entry, because the library orders several differently from run to run.
+        about = json.dumps({"version": _VERSION, "split": self.split})
+        with atomic_writer(path) as file:
+            file.write(save(tensors, {_KEY: about}))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "TokenPredictions":
+        """Read what `save` has written.
+
+        Raises:
+            ValueError: The file is missing, damaged, or of another kind.
+        """
+        try:
+            with safe_open(Path(path), framework="pt") as file:
+                about = json.loads((file.metadata() or {}).get(_KEY, "{}"))
+                if about.get("version") != _VERSION:
+                    raise ValueError("it holds no predictions of tokens")
+                tensors = {name: file.get_tensor(name) for name in _TENSORS}
+            return cls(**tensors, split=about["split"])
+        except (OSError, SafetensorError, KeyError, ValueError) as error:
+            raise ValueError(f"{os.fspath(path)} cannot be read: {error}.") from error
+
+
+_TENSORS = ("features", "weight", "labels", "sentences", "positions")

@@ -1,0 +1,120 @@
+import json
+
+import pytest
+
+from focalcal.paper import find_results
+from focalcal.paper.cells import Measured
+from focalcal.paper.comparing import figure, is_lower
+from focalcal.paper.linear_model import FLIPPED, make_points, train_both, train_linear
+from focalcal.paper.out_of_distribution import severity_records
+from focalcal.paper.pages import update_readme, write_pages
+from focalcal.paper.studies import STUDIES, find_study, study_markdown, study_records
+from focalcal.paper.temperature_choice import temperature_records
+from focalcal.sweeps.result_rows import Row
+from paper.small_results import sweep_rows
+
+
+def test_differences_are_judged_by_intervals_or_seeds():
+    assert is_lower(Measured(1.0, 3, 0.1), Measured(2.0, 3, 0.1)) is True
+    assert is_lower(Measured(2.0, 3, 0.1), Measured(1.0, 3, 0.1)) is False
+    assert is_lower(Measured(1.0, 3, 1.0), Measured(2.0, 3, 1.0)) is None
+    assert is_lower(Measured(3.0, interval=(2.0, 4.0)), Measured(1.0, interval=(0.5, 1.5))) is False
+    assert is_lower(Measured(1.0), Measured(2.0)) is None
+
+
+def test_figures_are_those_of_the_selected_epoch_and_data(result_folder):
+    rows = [
+        *sweep_rows(seeds=1),
+        Row("SST Binary", "Tree-LSTM", "fl-3", 0, "last", "ece", "pre", 99.0),
+        Row("SST Binary/SVHN", "Tree-LSTM", "fl-3", 0, "best", "ece", "pre", 50.0),
+    ]
+    (result,) = find_results([result_folder(rows=rows)])
+    assert figure(result, "fl-3", "ece", "pre").value == 7.0
+    assert figure(result, "fl-3", "ece", "pre", data="SVHN").value == 50.0
+    assert figure(result, "brier", "ece", "pre") is None
+
+
+@pytest.mark.parametrize("name", [name for name in STUDIES if name != "theory"])
+def test_every_study_of_a_trained_sweep(trained, name):
+    results = find_results([trained])
+    study = find_study(name)
+    text = study_markdown(study, results, study.claims(results))
+    assert "| The paper says | Here | Numbers |" in text
+    content = study_records(find_study(name), results)
+    assert content["claims"]
+    json.dumps(content, default=str)
+
+
+def test_claims_follow_the_numbers(result_folder):
+    rows = [*sweep_rows(losses=("cross-entropy",)), *(_lowered(row) for row in sweep_rows(losses=("flsd-53",)))]
+    results = find_results([result_folder(rows=rows)])
+    claims = {claim.text: claim for claim in find_study("calibration").claims(results)}
+    lower = claims["FLSD-53 has a lower ECE than cross-entropy before temperature scaling."]
+    assert (lower.verdict, lower.evidence) == ("holds", "sst: 1.50 ± 0.71 against 7.50 ± 0.71.")
+    assert (
+        claims["FL-3 has a lower ECE than cross-entropy before temperature scaling."].verdict == "cannot be tested here"
+    )
+    assert claims["FLSD-53 has a best temperature near 1, from 0.9 to 1.1."].verdict == "does not hold"
+
+
+def _lowered(row):
+    return Row(**{**vars(row), "value": row.value - 6}) if row.metric == "ece" and row.value > 6 else row
+
+
+def test_an_unknown_study():
+    with pytest.raises(ValueError, match="There is no study 'odd'; did you mean 'ood'"):
+        find_study("odd")
+
+
+def test_both_temperatures_of_every_run(trained):
+    records = temperature_records(find_results([trained]))
+    assert [record["loss"] for record in records] == ["cross-entropy", "fl-1", "fl-3"]
+    assert all(record["nll_by_nll"] > 0 and record["temperature_by_nll"] > 0 for record in records)
+
+
+def test_severities_stand_in_order(result_folder):
+    head = ("ResNet-20", "cross-entropy", 0, "last")
+    names = ["CIFAR-10", *(f"CIFAR-10/CIFAR-10-C severity {n}" for n in (1, 2, 3, 4)), "CIFAR-10/CIFAR-10-C"]
+    rows = [Row(name, *head, "ece", "pre", float(place)) for place, name in enumerate(names)]
+    records = severity_records(find_results([result_folder(rows=rows)]))
+    assert [(one["severity"], one["ece_pre"]) for one in records] == [(n, float(n)) for n in range(6)]
+
+
+def test_the_linear_model_is_the_appendix_s():
+    train, test = make_points(0)
+    assert (len(train.y), len(test.y)) == (4000, 1000)
+    assert set(train.y) == {-1.0, 1.0}
+    wrong_side = (train.x[:, 0] * train.y < 0).mean()
+    assert FLIPPED - 0.03 < wrong_side < FLIPPED + 0.1
+    runs = train_both(0)
+    assert runs["cross-entropy"].weight_norms[-1] > runs["fl-1"].weight_norms[-1]
+    assert runs["cross-entropy"].mistake_confidence.mean() > runs["fl-1"].mistake_confidence.mean()
+    again = train_linear(train, test, 0.0)
+    assert again.weights.tolist() == runs["cross-entropy"].weights.tolist()
+
+
+def test_pages(trained, tmp_path):
+    pages, headlines = write_pages(find_results([trained]), tmp_path / "paper", progress=False)
+    assert [page.name for page in pages] == [*(f"{name}.md" for name in STUDIES), "index.md"]
+    index = (tmp_path / "paper" / "index.md").read_text(encoding="utf-8")
+    assert "[training](figures/training.png)" in index
+    assert "| ood-roc | not drawn: " in index
+    assert len(list((tmp_path / "paper" / "tables").iterdir())) == 17
+    for page in pages:
+        for part in page.read_text(encoding="utf-8").split("](")[1:]:
+            link = part.partition(")")[0]
+            assert (page.parent / link).is_file(), link
+    assert headlines.count("\n") == 13
+    readme = tmp_path / "README.md"
+    readme.write_text(
+        "a\n<!-- claims: made by focalcal paper pages -->\nan earlier table\n<!-- end of claims -->\nb\n",
+        encoding="utf-8",
+    )
+    update_readme(readme, headlines)
+    text = readme.read_text(encoding="utf-8")
+    assert "earlier claims" not in text
+    assert text.startswith("a\n")
+    assert text.endswith("b\n")
+    readme.write_text("nothing", encoding="utf-8")
+    with pytest.raises(ValueError, match="has no place for the claims"):
+        update_readme(readme, headlines)

@@ -1,0 +1,64 @@
+"""BLEU: sacrebleu's own figures, its signature, and the paired bootstrap."""
+
+import os
+
+import pytest
+import sacrebleu
+
+from focalcal.translation import compare_bleu, measure_bleu
+
+REFERENCES = [f"the {animal} runs through the {place} ." for animal in ("dog", "Cat", "horse") for place in "ABCDEFGH"]
+WORSE = [line.replace("runs", "walks") if number % 2 else line for number, line in enumerate(REFERENCES)]
+
+
+def test_figures_are_those_of_sacrebleu():
+    found = measure_bleu(WORSE, REFERENCES)
+    assert found.score == sacrebleu.corpus_bleu(WORSE, [REFERENCES]).score
+    assert found.lower_cased == sacrebleu.corpus_bleu(WORSE, [REFERENCES], lowercase=True).score
+    assert found.signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+    assert str(found).startswith(f"BLEU {found.score:.2f} (nrefs:1")
+
+
+def test_case_counts_only_in_the_cased_figure():
+    lower = [line.lower() for line in REFERENCES]
+    found = measure_bleu(lower, REFERENCES)
+    assert found.lower_cased == pytest.approx(100.0)
+    assert found.score < 100
+
+
+def test_the_paired_bootstrap_tells_a_worse_system_from_the_baseline():
+    same, worse = compare_bleu({"a": REFERENCES, "b": list(REFERENCES), "c": WORSE}, REFERENCES, samples=200)[1:]
+    assert same.p_value == 1.0
+    assert worse.p_value < 0.05
+    assert worse.score < same.score == pytest.approx(100.0)
+
+
+def test_the_baseline_comes_first_and_the_seed_decides_the_draws():
+    systems = {"a": WORSE, "b": REFERENCES}
+    first, again = (compare_bleu(systems, REFERENCES, samples=100, seed=7) for _ in range(2))
+    other = compare_bleu(systems, REFERENCES, samples=100, seed=8)
+    assert first == again
+    assert first[0].system == "a"
+    assert first[0].p_value is None
+    assert first[0].half_width != other[0].half_width
+    assert "SACREBLEU_SEED" not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: measure_bleu(["a"], []), "no references"),
+        (lambda: measure_bleu(["a"], ["a", "b"]), "1 translations for 2 references"),
+        (lambda: compare_bleu({"a": ["x"]}, ["x"]), "at least two systems"),
+        (lambda: compare_bleu({"a": ["x"], "b": ["x", "y"]}, ["x"]), "b: 2 translations for 1 references"),
+    ],
+)
+def test_what_does_not_fit_is_named(call, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        call()
+
+
+def test_without_sacrebleu_the_extra_is_named(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"pip install 'focalcal\[translation\]'"):
+        measure_bleu(["a"], ["a"])
