@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         gradient_factor,
     )
     from focalcal.losses import (
+        BinaryFocalLoss,
         BrierLoss,
         FocalLoss,
         LabelSmoothingLoss,
@@ -101,6 +102,7 @@ _WHERE = {
     "focal_loss": "focalcal.losses",
     "FocalLoss": "focalcal.losses",
     "binary_focal_loss": "focalcal.losses",
+    "BinaryFocalLoss": "focalcal.losses",
     "linear_focal_loss": "focalcal.losses",
     "brier_loss": "focalcal.losses",
     "BrierLoss": "focalcal.losses",
@@ -173,6 +175,7 @@ __all__ = [
     "Accumulator",
     "AutoCalibration",
     "BetaCalibration",
+    "BinaryFocalLoss",
     "BrierLoss",
     "CalibrationWarning",
     "DataSet",
