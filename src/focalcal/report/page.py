@@ -19,11 +19,12 @@ def render(content: Mapping[str, Any], data: Mapping[str, Any], numbers: Mapping
         data: Values for the script.
         numbers: The content of the download.
     """
-    import jinja2  # both take a while to import
+    import jinja2  # these take a while to import
+    import markupsafe
     from plotly.offline import get_plotlyjs
 
     # For what is written by us or by Plotly, and for JSON that is escaped; the template escapes everything else.
-    trusted = jinja2.utils.markupsafe.Markup
+    trusted = markupsafe.Markup
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
