@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from focalcal.base.optional import import_optional
 
 
 @dataclass(frozen=True)
@@ -174,8 +175,4 @@ def _seed(seed: int) -> Iterator[None]:
 
 
 def _sacrebleu() -> Any:
-    if importlib.util.find_spec("sacrebleu") is None:
-        raise ValueError("BLEU needs sacrebleu, which is not installed (pip install 'focalcal[translation]').")
-    import sacrebleu
-
-    return sacrebleu
+    return import_optional("sacrebleu", extra="translation", what="BLEU scores")
