@@ -175,17 +175,7 @@ def test_a_recipe_that_is_a_bomb_or_has_a_wrong_tag(tmp_path, text):
     assert len(refusal(load_recipe, tmp_path / "recipe.yaml")) < 1000
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "epochs=!!bool x",
-        "epochs=!!timestamp x",
-        "epochs=!!int 'x'",
-        "epochs=!!float x",
-        f"epochs={DEEP}",
-        "epochs=&a [*a]",
-    ],
-)
+@pytest.mark.parametrize("change", ["!!bool x", "!!timestamp x", "!!int 'x'", "!!float x", DEEP, "&a [*a]"])
 def test_an_override_that_cannot_be_read_is_named_with_its_key(change):
     with pytest.raises(ValueError, match=r"The value of epochs=.* is (not valid YAML|nested)") as refused:
         load_recipe("digits/mlp", [f"epochs={change}"])
@@ -221,7 +211,7 @@ def test_an_archive_of_numpy_that_is_empty_or_is_none(tmp_path):
     for name, content in (
         ("a.npz", b"PK\x05\x06" + bytes(18)),
         ("b.npz", b"\x80\x04."),
-        ("c.npz", io.BytesIO().read()),
+        ("c.npz", b""),
     ):
         (tmp_path / name).write_bytes(content)
         refusal(Predictions.load, tmp_path / name)
