@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from focalcal.gamma import focal_optimum as focal_optimum
     from focalcal.gamma import gamma_star as gamma_star
     from focalcal.gamma import gradient_factor as gradient_factor
+    from focalcal.losses import BinaryFocalLoss as BinaryFocalLoss
     from focalcal.losses import BrierLoss as BrierLoss
     from focalcal.losses import FocalLoss as FocalLoss
     from focalcal.losses import LabelSmoothingLoss as LabelSmoothingLoss
