@@ -88,7 +88,7 @@ def compare(
     _check_arguments(files, reference, sweeping)
     if calibrator is not None and not unpaired:
         raise ValueError("--calibrator asks whether a calibrator still holds on other samples; add --unpaired.")
-    settings = {"bins": bins, "bootstrap": bootstrap, "level": level, "seed": seed}
+    settings: dict[str, Any] = {"bins": bins, "bootstrap": bootstrap, "level": level, "seed": seed}
     names = distinct_names(files)
     opened = [open_input(path, reading) for path in files]
     with spinner(f"comparing {len(files)} {'sets' if unpaired else 'models'}"):
