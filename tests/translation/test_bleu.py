@@ -1,6 +1,7 @@
 """BLEU: sacrebleu's own figures, its signature, and the paired bootstrap."""
 
 import os
+import sys
 
 import pytest
 import sacrebleu
@@ -59,6 +60,6 @@ def test_what_does_not_fit_is_named(call, sentence):
 
 
 def test_without_sacrebleu_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pip install 'focalcal\[translation\]'"):
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    with pytest.raises(ImportError, match=r"pip install 'focalcal\[translation\]'"):
         measure_bleu(["a"], ["a"])

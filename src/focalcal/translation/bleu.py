@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from focalcal.base.optional import import_optional
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,4 @@ def _seed(seed: int) -> Iterator[None]:
 
 
 def _sacrebleu() -> Any:
-    if importlib.util.find_spec("sacrebleu") is None:
-        raise ValueError("BLEU needs sacrebleu, which is not installed (pip install 'focalcal[translation]').")
-    import sacrebleu
-
-    return sacrebleu
+    return import_optional("sacrebleu", extra="translation", what="BLEU scores")
