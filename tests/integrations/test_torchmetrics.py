@@ -4,13 +4,11 @@ import pickle
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
 from torchmetrics import MetricCollection
 
 import focalcal as fc
 from focalcal.integrations.torchmetrics import CalibrationError, CalibrationMetric, CalibrationMetrics
-from tiny_runs import in_processes
 
 CLASSES = 6
 
@@ -204,24 +202,3 @@ def test_refusals():
     with pytest.raises(ValueError, match="The outputs have 3 classes, and num_classes is 6"):
         metric.update(torch.randn(4, 3), torch.zeros(4).long())
     assert int(metric.counts.sum()) == 0
-
-
-def one_of_two(folder):
-    dist.init_process_group("gloo")
-    rank = dist.get_rank()
-    logits, labels = outputs(301)
-    own = slice(rank, None, 2)
-    metric = updated(CalibrationMetrics(CLASSES, logits=True), logits[own], labels[own])
-    found = metric.compute()
-    whole = updated(CalibrationMetrics(CLASSES, logits=True, sync_on_compute=False), logits, labels)
-    for name, value in whole.compute().items():
-        torch.testing.assert_close(found[name], value)
-    assert int(metric.counts[0]) == len(labels[own])  # its own part again, to go on with
-    dist.destroy_process_group()
-    (folder / f"{rank}").touch()
-
-
-@pytest.mark.slow
-def test_two_processes(tmp_path):
-    in_processes(2, one_of_two, tmp_path)
-    assert len(list(tmp_path.iterdir())) == 2

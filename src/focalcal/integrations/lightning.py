@@ -32,7 +32,7 @@ _PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
 def _callback_class() -> type:
     """Return the base class of callbacks: of both packages where both are in use, else of the one that is installed."""
-    loaded = [name for name in _PACKAGES if name in sys.modules]
+    loaded = [name for name in _PACKAGES if sys.modules.get(name) is not None]
     there = [name for name in _PACKAGES if importlib.util.find_spec(name.partition(".")[0]) is not None]
     names = loaded or there[:1] or _PACKAGES[:1]
     what = "Callbacks for Lightning"
@@ -200,7 +200,9 @@ class CalibrationCallback(Callback):
             suffix = "" if len(loaders) == 1 else f"/dataloader_idx_{loader}"  # as Lightning's own
             named = {f"{stage}/{name}{suffix}": value for name, value in found.items()}
             # The same everywhere already; without sync_dist Lightning would warn that it might not be.
-            pl_module.log_dict(named, on_step=False, on_epoch=True, sync_dist=True, batch_size=1)
+            pl_module.log_dict(
+                named, on_step=False, on_epoch=True, sync_dist=True, add_dataloader_idx=False, batch_size=1
+            )
             if loader == 0:
                 scaled, self._num_classes = sums.compute(["scaled_nll"])["scaled_nll"], sums.num_classes
         return scaled
