@@ -43,6 +43,8 @@ def train(
       focalcal train digits/mlp loss=flsd-53 --out runs/a
       focalcal train cifar10/resnet8 loss=fl-3 optimizer.lr=0.05 seed=1 --out runs/b
       focalcal train --resume --out runs/b
+      focalcal train cifar10/resnet8 data=images data.path=photos data.size=64 --out runs/photos
+      focalcal train digits/mlp data=mymodule:load model=mymodule:network --out runs/own
       focalcal train cifar10/resnet50 hardware.devices=2 hardware.precision=bf16-mixed --out runs/c
       torchrun --nproc-per-node 2 -m focalcal train cifar10/resnet50 --out runs/d
     """
