@@ -62,7 +62,7 @@ def sweep(
     changed = recipe_changes(changes, by_date=by_date)
     result = run_sweep(recipe, changed, out, losses, seeds, jobs, bootstrap, measure_only, quiet)
     print_json(result.to_dict()) if json else print_sweep(result)
-    if report:
+    if report and not result.curves:  # the report is about classes, not about subwords
         sentence = report_of_sweep(result, out, bootstrap)
         if not quiet:
             note(sentence)
@@ -131,10 +131,10 @@ def _table(result: SweepResult, has_bold: bool) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from focalcal.sweeps.loss_table import TITLES
+    from focalcal.sweeps.loss_table import table_headings
 
     table = Table("loss", show_lines=True)
-    for heading in TITLES.values():
+    for heading in table_headings(result.lines):
         table.add_column(heading, justify="right")
     for loss, line in result.lines.items():
         texts = []

@@ -1,4 +1,4 @@
-"""The report: one HTML file about a model or a comparison of models. Needs ``focalcal[report]``.
+"""The report: one HTML file about a model or a comparison of models.
 
 The names are imported on first use: the command line takes its words from here, and must not wait for torch.
 """

@@ -11,6 +11,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from focalcal.base.files import make_folder, read_bytes, read_text
 from focalcal.base.progress import clock, note, on_terminal, progress_bar
 from focalcal.sweeps.plan import PlannedRun
 from focalcal.training.progress import describe_epoch
@@ -43,7 +44,7 @@ def sweep_display() -> SweepDisplay:
 
 def _epochs_done(run: PlannedRun) -> int:
     try:
-        return run.files.history.read_bytes().count(b"\n")
+        return read_bytes(run.files.history).count(b"\n")
     except OSError:
         return 0
 
@@ -196,7 +197,7 @@ def _train(run: PlannedRun, command: list[str]) -> None:
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # Ctrl-C goes to the sweep alone, which asks its runs to stop: once, not twice
     sys.argv = command
-    run.path.mkdir(parents=True, exist_ok=True)
+    make_folder(run.path)
     with open(run.files.output, "a", encoding="utf-8", buffering=1) as log:
         sys.stderr = sys.stdout = log
         try:
@@ -223,7 +224,7 @@ def _reason(run: PlannedRun, code: int | None) -> str:
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return read_text(path).splitlines() if path.is_file() else []
 
 
 def _stop(active: dict[BaseProcess, PlannedRun]) -> None:

@@ -70,7 +70,11 @@ def build_network(recipe: Recipe, data: DataSet) -> nn.Module:
         what = {"num_features": "features, not images", "image_size": "images"}.get(missing[0], missing[0])
         fitting = [other for other in MODEL_NAMES if all(need in model_options(other) for need in missing)]
         raise ValueError(f"The network {name} does not take {what}; networks for them are {', '.join(fitting)}.")
-    return build_model(name, **needs, **options)
+    try:
+        return build_model(name, **needs, **options)
+    except (RuntimeError, MemoryError, OverflowError) as error:  # so torch says that it lacks memory for the weights
+        reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+        raise ValueError(f"Recipe {recipe.name}: the network cannot be built ({reason}); make it smaller.") from error
 
 
 def load_network(run: Run, model: nn.Module | None = None, data: DataSet | None = None) -> nn.Module:
