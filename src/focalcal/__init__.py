@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     )
     from focalcal.recipes import Recipe, load_recipe, recipe_names
     from focalcal.report import write_report
-    from focalcal.sweeps import SweepResult, sweep
+    from focalcal.sweeps import SweepResult, SweepResults, sweep, sweep_many
     from focalcal.training import Run, open_run, train
 
 # Public name -> the module that has it.
@@ -138,7 +138,9 @@ _WHERE = {
     "build_calibrator": "focalcal.calibrators",
     "load_calibrator": "focalcal.calibrators",
     "sweep": "focalcal.sweeps",
+    "sweep_many": "focalcal.sweeps",
     "SweepResult": "focalcal.sweeps",
+    "SweepResults": "focalcal.sweeps",
     "diagnose": "focalcal.diagnosis",
     "Diagnosis": "focalcal.diagnosis",
     "write_report": "focalcal.report",
@@ -200,6 +202,7 @@ __all__ = [
     "SampleGamma",
     "StructuredScaling",
     "SweepResult",
+    "SweepResults",
     "TemperatureScaling",
     "VectorScaling",
     "__version__",
@@ -241,6 +244,7 @@ __all__ = [
     "report",
     "smoothed_cross_entropy",
     "sweep",
+    "sweep_many",
     "sweeps",
     "train",
     "training",
