@@ -109,6 +109,8 @@ def sweep(
     _print(found, json)
     if report:
         for name, result in found.results.items():
+            if result.curves:  # the report is about classes, not about subwords
+                continue
             sentence = report_of_sweep(result, found.folders[name], bootstrap)
             if not quiet:
                 note(sentence)
@@ -221,10 +223,10 @@ def _table(result: SweepResult, has_bold: bool) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from focalcal.sweeps.loss_table import TITLES
+    from focalcal.sweeps.loss_table import table_headings
 
     table = Table("loss", show_lines=True)
-    for heading in TITLES.values():
+    for heading in table_headings(result.lines):
         table.add_column(heading, justify="right")
     for loss, line in result.lines.items():
         texts = []

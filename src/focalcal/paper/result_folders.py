@@ -10,8 +10,9 @@ from typing import Any
 from focalcal.paper.snapshots import snapshot_sums
 from focalcal.sweeps.finished import INDEX, FinishedRun, finished_run, read_index
 from focalcal.sweeps.plan import PlannedRun
-from focalcal.sweeps.result import FILES
+from focalcal.sweeps.result import CURVES, FILES
 from focalcal.sweeps.result_rows import Row, read_rows, title
+from focalcal.sweeps.translation_result import CurvePoint, read_curves
 from focalcal.training import RunDirectory, open_run
 from focalcal.training.run_directory import read_history
 
@@ -83,6 +84,11 @@ class ResultSet:
     rows: tuple[Row, ...]
     rows_by_nll: tuple[Row, ...]
     runs: tuple[KeptRun, ...]
+
+    @cached_property
+    def curves(self) -> tuple[CurvePoint, ...]:
+        """BLEU and ECE by temperature, where the runs translate."""
+        return tuple(read_curves(self.folder / CURVES))
 
     def places(self) -> list[tuple[str, str]]:
         """Return the data sets and networks that it has figures of."""

@@ -35,6 +35,10 @@ _TITLES = {
     "densenet121": "DenseNet-121",
     "gp_cnn": "Global Pooling CNN",
     "tree_lstm": "Tree-LSTM",
+    "multi30k": "Multi30k En-De",
+    "wmt14": "WMT14 En-De",
+    "transformer_tiny": "Transformer (tiny)",
+    "transformer_base": "Transformer",
 }
 
 

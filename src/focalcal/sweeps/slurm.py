@@ -126,7 +126,7 @@ def _script(tasks: Path, array: str, cpus: int, gpus: int, options: Sequence[str
         "# Two minutes before the time is over, or when a job is preempted, the run saves its state.",
         "#SBATCH --signal=TERM@120",
         "#SBATCH --open-mode=append",
-        f"#SBATCH --output={tasks.parent}/slurm-%a.out",
+        f"#SBATCH --output={shlex.quote(f'{tasks.parent}/slurm-%a.out')}",
         *(f"#SBATCH --{option.removeprefix('--')}" for option in options),
         "set -eu",
         f"export OMP_NUM_THREADS={cpus}",

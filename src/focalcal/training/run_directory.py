@@ -58,6 +58,10 @@ class RunDirectory:
         """The subword vocabulary of a run that translates."""
         return self.path / "vocabulary.model"
 
+    def translation(self, split: str, temperature: float) -> Path:
+        """Return the translations of a split by beam search at a temperature, one per line."""
+        return self.path / "translations" / f"{split}-T{temperature:.6g}.txt"
+
     @property
     def report(self) -> Path:
         """The HTML report."""

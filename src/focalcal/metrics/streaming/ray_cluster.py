@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from focalcal.base.optional import import_optional
+
 _SECONDS_TO_ANSWER = 5.0
 
 
@@ -50,11 +52,7 @@ def import_ray() -> Any:
     """Import Ray, which is an extra."""
     # Ray would warn, on every import, of what a coming version does for tasks that ask for no GPU.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        import ray
-    except ImportError as error:
-        raise ImportError("Clusters need Ray, which is not installed: pip install 'focalcal[ray]'.") from error
-    return ray
+    return import_optional("ray", extra="ray", what="Clusters")
 
 
 def _check_listening(address: str) -> None:
