@@ -77,7 +77,7 @@ def test_submitting(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("content", "index", "sentence"),
     [
-        (None, 0, "cannot be read: No such file"),
+        (None, 0, "There is no file"),
         ("", 0, "has 0 tasks, counted from 0, and no task 0"),
         ("{}\n", 1, "has 1 tasks, counted from 0, and no task 1"),
         ("{}\n", -1, "no task -1"),
@@ -90,5 +90,5 @@ def test_bad_files_of_tasks_are_one_sentence(tmp_path, content, index, sentence)
     file = Path(tmp_path, "tasks.jsonl")
     if content is not None:
         file.write_text(content)
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises((ValueError, FileNotFoundError), match=sentence):
         read_task(file, index)

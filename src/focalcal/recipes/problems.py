@@ -21,6 +21,7 @@ _SYNONYMS = {
     "device": "accelerator",
     "milestones": "factors",
 }
+_LONGEST_SHOWN = 200
 _NO_GROUP = ("model_type", "model_attributes_type", "dict_type")
 
 
@@ -61,12 +62,18 @@ def _problems(details: ErrorDetails, of: type[BaseModel]) -> list[str]:
         context = details["ctx"]
         return [f"{path}.name: {context['tag']!r} is not known{_other_value(context['tag'], context['expected_tags'])}"]
     if kind == "literal_error":
-        return [f"{path}: {given!r} is not known{_other_value(given, details['ctx']['expected'])}"]
+        return [f"{path}: {_shown(given)} is not known{_other_value(given, details['ctx']['expected'])}"]
     if kind == "invalid_key":
-        return [f"{path}: a key must be a text, got {given!r}"]
+        return [f"{path}: a key must be a text, got {_shown(given)}"]
     if given is None:
         return [f"{path}: give it a value"]
-    return [f"{path} {_demand(details)}, got {given!r}"]
+    return [f"{path} {_demand(details)}, got {_shown(given)}"]
+
+
+def _shown(given: Any) -> str:
+    """Write a value of the user's, which may be of any length."""
+    text = repr(given)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def _demand(details: ErrorDetails) -> str:

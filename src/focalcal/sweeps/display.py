@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from focalcal.base.files import read_bytes
 from focalcal.base.progress import clock, note, on_terminal, progress_bar
 from focalcal.sweeps.plan import PlannedRun
 from focalcal.training.progress import describe_epoch
@@ -37,7 +38,7 @@ def sweep_display() -> SweepDisplay:
 
 def _epochs_done(run: PlannedRun) -> int:
     try:
-        return run.files.history.read_bytes().count(b"\n")
+        return read_bytes(run.files.history).count(b"\n")
     except OSError:
         return 0
 

@@ -11,6 +11,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from focalcal.base.files import read_text
 from focalcal.sweeps.display import SweepDisplay
 from focalcal.sweeps.plan import PlannedRun
 from focalcal.sweeps.single_run import Ending, train_run
@@ -131,7 +132,7 @@ def _reason(run: PlannedRun, code: int | None) -> str:
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return read_text(path).splitlines() if path.is_file() else []
 
 
 def _stop(active: dict[BaseProcess, PlannedRun]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from focalcal._version import __version__
+from focalcal.base.files import make_folder
 from focalcal.base.progress import note
 from focalcal.metrics.streaming.ray_cluster import ray_cluster
 from focalcal.recipes import Recipe
@@ -94,7 +95,7 @@ def train_on_ray(
         _check_resources(ray, [options.needs(run) for run in waiting])
         made = not out.exists()
         marker = out.resolve() / f".sweep-{secrets.token_hex(6)}"
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
         marker.touch()
         try:
             _check_nodes(ray, marker)

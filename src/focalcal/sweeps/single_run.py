@@ -7,6 +7,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from enum import IntEnum
 from pathlib import Path
 
+from focalcal.base.files import make_folder
 from focalcal.recipes import Recipe
 from focalcal.training.run_directory import RunDirectory
 
@@ -41,7 +42,7 @@ def train_run(recipe: Recipe, path: Path, command: list[str]) -> tuple[Ending, s
     before, sys.argv = sys.argv, command
     log = RunDirectory(path).output
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_folder(path)
         with open(log, "a", encoding="utf-8", buffering=1) as file, redirect_stdout(file), redirect_stderr(file):
             try:
                 train(recipe, out=path, resume=True)
@@ -58,6 +59,8 @@ def train_run(recipe: Recipe, path: Path, command: list[str]) -> tuple[Ending, s
                 return Ending.FAILED, reason
     except OSError as error:  # of the log itself
         return _ending(error), f"{log} cannot be written: {error.strerror or error}."
+    except ValueError as error:  # of its folder
+        return _ending(error), str(error)
     finally:
         sys.argv = before
     return Ending.FINISHED, ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from focalcal.base.files import atomic_writer
+from focalcal.base.files import atomic_writer, make_folder, parse_json, read_text
 from focalcal.recipes import Recipe, load_recipe
 from focalcal.sweeps.plan import Plan, PlannedRun
 
@@ -79,7 +79,7 @@ def write_slurm_job(
         raise ValueError(f"Every run of {out} is finished; --measure-only makes its tables.")
     needs = [runs[number][1].resources(cpus_per_run, gpus_per_run) for number in waiting]
     cpus, gpus = max(need[0] for need in needs), int(max(need[1] for need in needs))
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     tasks, script = out / TASKS, out / SCRIPT
     with atomic_writer(tasks) as file:
         file.write("".join(_line(plan, run, out) + "\n" for plan, run in runs).encode())
@@ -143,15 +143,11 @@ def read_task(file: Path, index: int) -> Task:
     Raises:
         ValueError: One sentence, if there is no such file or task, or its line is damaged.
     """
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ValueError(f"{file} cannot be read: {reason}.") from error
+    lines = read_text(file).splitlines()
     if not 0 <= index < len(lines):
         raise ValueError(f"{file} has {len(lines)} tasks, counted from 0, and no task {index}.")
     try:
-        content = json.loads(lines[index])
+        content = parse_json(lines[index])
         recipe, changes, folder = content["recipe"], [str(change) for change in content["changes"]], content["out"]
         path = file.parent / folder
     except (ValueError, KeyError, TypeError) as error:

@@ -58,7 +58,11 @@ def build_network(recipe: Recipe, data: DataSet) -> nn.Module:
     """Build the network of a recipe, with fresh weights from torch's global generator."""
     if recipe.model.name == "own":
         raise ValueError(f"Recipe {recipe.name} is for a network of your own: pass it as focalcal.train(…, model=…).")
-    return build_model(recipe.model.name, **data.model_options, **recipe.model.options())
+    try:
+        return build_model(recipe.model.name, **data.model_options, **recipe.model.options())
+    except (RuntimeError, MemoryError, OverflowError) as error:  # so torch says that it lacks memory for the weights
+        reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+        raise ValueError(f"Recipe {recipe.name}: the network cannot be built ({reason}); make it smaller.") from error
 
 
 def load_network(run: Run, model: nn.Module | None = None, data: DataSet | None = None) -> nn.Module:

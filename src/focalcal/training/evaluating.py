@@ -11,7 +11,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from focalcal.base.files import null_for_nan
+from focalcal.base.files import make_folder, null_for_nan
 from focalcal.calibrators import CalibrationWarning, TemperatureScaling
 from focalcal.calibrators.temperature import Objective
 from focalcal.data.samples import DataSet, Samples
@@ -85,7 +85,7 @@ class Evaluator:
         """Write the predictions for a split to a file."""
         predictions = self.predict(model, split)
         if self.fabric.is_global_zero:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             predictions.save(path)
 
     def results(self, files: RunDirectory) -> dict[str, Any]:
