@@ -81,7 +81,9 @@ if TYPE_CHECKING:
     from focalcal.recipes import recipe_names as recipe_names
     from focalcal.report import write_report as write_report
     from focalcal.sweeps import SweepResult as SweepResult
+    from focalcal.sweeps import SweepResults as SweepResults
     from focalcal.sweeps import sweep as sweep
+    from focalcal.sweeps import sweep_many as sweep_many
     from focalcal.training import Run as Run
     from focalcal.training import open_run as open_run
     from focalcal.training import train as train
