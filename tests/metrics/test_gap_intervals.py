@@ -21,7 +21,7 @@ NAMES = ("ece", "ada_ece", "debiased_ece", "ks_error", "smooth_ece", "mce")
 def samples(draw, most=40):
     n = draw(st.integers(2, most))
     few = st.sampled_from([0.1, 0.25, 0.4, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0])
-    confidence = draw(st.lists(few if draw(st.booleans()) else st.floats(1e-3, 1), min_size=n, max_size=n))
+    confidence = draw(st.lists(few if draw(st.booleans()) else st.floats(0, 1), min_size=n, max_size=n))
     correct = draw(st.lists(st.booleans(), min_size=n, max_size=n))
     weight = draw(st.none() | st.lists(st.sampled_from([0.5, 1.0, 2.0, 7.0]), min_size=n, max_size=n))
     weights = None if weight is None else torch.tensor(weight, dtype=torch.float64)
@@ -43,6 +43,17 @@ def test_the_interval_of_ece_is_that_of_the_formula(found, level):
     share = np.eye(15)[bin_index(found.confidence, 15).numpy()]
     expected = absolute_gaps_interval(share, *_columns(found), _null(gaps, level), level)
     assert gaps.interval(level) == pytest.approx(expected, abs=1e-9)
+
+
+def test_what_is_left_of_a_large_fold_does_not_choose_a_direction():
+    """The other folds of one with a gap of −1 have one of 1e-37 in its bin: as total less fold, that is 0."""
+    confidence = torch.tensor([0.0, 1.0, 1.0, 0.0, 1.36e-37], dtype=torch.float64)
+    found = ConfidenceSamples(confidence, torch.tensor([False, False, False, True, False]), None)
+    gaps = HonestIntervals(found).binned
+    share = np.eye(15)[bin_index(confidence, 15).numpy()]
+    expected = absolute_gaps_interval(share, *_columns(found), _null(gaps, 0.5), 0.5)
+    assert gaps.interval(0.5) == pytest.approx(expected, abs=1e-9)
+    assert expected[0] == 0
 
 
 @settings(deadline=None, max_examples=40)

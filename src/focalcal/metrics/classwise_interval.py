@@ -19,7 +19,7 @@ from torch import Tensor
 from focalcal.metrics.binning import bin_index
 from focalcal.metrics.classwise import ClassSums, beyond_first_bin
 from focalcal.metrics.gap_intervals import Interval, signs, z_score
-from focalcal.metrics.independent_units import FOLDS, sum_at
+from focalcal.metrics.independent_units import FOLDS, other_folds, sum_at
 from focalcal.metrics.samples import block_probabilities
 from focalcal.predictions import Predictions
 
@@ -84,9 +84,9 @@ def classwise_interval(
     weight = torch.ones(len(preds), dtype=torch.float64) if preds.weights is None else preds.weights
     total, bins, classes = float(weight.sum()), gaps.shape[1], gaps.shape[2]
     estimate = float(np.abs(gaps.sum(0)).sum()) / total / classes
-    others, spread = gaps.sum(0) - gaps, noise.sum(0) - noise
+    others, spread = other_folds(gaps), other_folds(noise)
     lower = np.clip(np.divide(others, np.sqrt(spread), out=np.zeros_like(others), where=spread > 0), -1, 1)
-    shares = sample_shares(preds, np.concatenate([lower, signs(gaps.sum(0, keepdims=True))])) / classes
+    shares = sample_shares(preds, np.concatenate([lower, signs(gaps.sum(0, keepdims=True) / total)])) / classes
     unit = np.arange(len(preds)) if clusters is None else clusters.numpy()
     units = int(unit.max()) + 1
     mass = sum_at(unit, weight.numpy(), units)

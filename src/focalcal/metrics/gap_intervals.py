@@ -21,13 +21,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv, ndtri
 
-from focalcal.metrics.independent_units import Bins, Units
+from focalcal.metrics.independent_units import Bins, Units, other_folds
 
 Array = npt.NDArray[np.float64]
 Interval = tuple[float, float]
 
 # Number of draws of what a perfectly calibrated model would show.
 DRAWS = 4000
+# A gap of which no more than this is left is 0.
+ROUNDING = 1e-12
 
 
 def normal_draws(size: int, seed: int) -> Array:
@@ -70,7 +72,7 @@ class AbsoluteGaps:
         return min(self._lower(level), estimate), max(high, estimate)
 
     def _lower(self, level: float) -> float:
-        others = self._by_fold.sum(0) - self._by_fold, self._squares.sum(0) - self._squares
+        others = other_folds(self._by_fold), other_folds(self._squares)
         directions = np.stack([self._bins.spread(self._shrunken(s, q)) for s, q in zip(*others, strict=True)])
         return cross_fitted(self._units, directions, level)
 
@@ -106,8 +108,8 @@ class SquaredGaps(AbsoluteGaps):
 
 
 def signs(gaps: Array) -> Array:
-    """Return 1 or −1; a gap of exactly 0 is as uncertain as any other, and has a sign too."""
-    return np.where(gaps < 0, -1.0, 1.0)
+    """Return 1 or −1; a gap that is 0, but for rounding, is as uncertain as any other, and has a sign too: 1."""
+    return np.where(gaps < -ROUNDING, -1.0, 1.0)
 
 
 def partial_sum_interval(units: Units, level: float) -> Interval:
@@ -120,7 +122,7 @@ def partial_sum_interval(units: Units, level: float) -> Interval:
     if estimate <= math.sqrt(noise) / total * _brownian_maximum((1 + level) / 2):
         return 0.0, high
     directions = []
-    for others in by_fold.sum(0) - by_fold:
+    for others in other_folds(by_fold):
         end = int(np.abs(others).argmax())
         directions.append(np.sign(others[end]) * (np.arange(len(others)) <= end))
     return min(cross_fitted(units, np.stack(directions), level), estimate), high

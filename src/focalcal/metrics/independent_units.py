@@ -20,11 +20,26 @@ Integers = npt.NDArray[np.int64]
 FOLDS = 5
 # Cuts at which the error of a partial sum over clusters is looked at.
 _PARTIAL_SUMS = 64
+# Relative to the terms of a sum: what float64 can lose.
+_ROUNDING = 1e-13
 
 
 def sum_at(index: Integers, values: Array, size: int) -> Array:
     """Add up values by index: (size,) float64."""
     return np.bincount(index, values, minlength=size).astype(np.float64, copy=False)
+
+
+def other_folds(sums: Array) -> Array:
+    """Add up, for each fold of (F, …) sums, those of the other folds.
+
+    They are never the total less the fold: what a large fold leaves of a small number is rounding, and as a direction
+    is a ratio, rounding alone would choose it.
+
+    Examples:
+        >>> other_folds(np.array([-1.0, 1e-30, 0.0])).tolist()
+        [1e-30, -1.0, -1.0]
+    """
+    return np.stack([np.delete(sums, fold, axis=0).sum(0) for fold in range(len(sums))])
 
 
 class Bins:
@@ -202,10 +217,17 @@ class SampleUnits:
 
     def error(self, direction: Array, mean: float) -> float:
         """See `Units`."""
-        terms = (
-            direction**2 * self.gap_squares - 2 * mean * direction * self.gap_products + mean**2 * self.weight_squares
+        terms = np.stack(
+            [
+                direction**2 * self.gap_squares,
+                -2 * mean * direction * self.gap_products,
+                mean**2 * self.weight_squares,
+            ]
         )
-        return math.sqrt(max(float(terms.sum()), 0.0)) / float(self.mass.sum())
+        variance = float(terms.sum())
+        # Terms that cancel leave rounding, whose root is not small.
+        known = variance > _ROUNDING * float(np.abs(terms).sum())
+        return math.sqrt(variance) / float(self.mass.sum()) if known else 0.0
 
     def cell_squares(self) -> Array:
         """See `Units`."""
