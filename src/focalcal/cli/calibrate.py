@@ -318,12 +318,11 @@ class _Calibration:
         source = f"fitted on {self.val}"
         if self.val is None:
             source = "not fitted" if self.saved is None else f"from {self.saved.name}"
-        floor = written("ece_floor", self.after.values["ece_floor"])
         gain = "" if self.phi is None else f" (PHI {100 * self.phi:.1f}%)".replace("-", "−")
         moves = f"NLL {self._move('nll')}{gain}, ECE {self._move('ece')}"
-        return (
-            f"{self.calibrator.method}, {source}: {moves}; a perfectly calibrated model would show an ECE of {floor}."
-        )
+        test = self.after.calibration_test
+        chance = "" if test is None else f" {test}"
+        return f"{self.calibrator.method}, {source}: {moves}.{chance}"
 
     def _move(self, name: str) -> str:
         before, after = (written(name, found.values[name]) for found in (self.before, self.after))

@@ -57,9 +57,8 @@ def _null(units: Units, confidence: Array, kernel: "ReflectedGaussian", seed: in
     """Draw smECE_σ of a perfectly calibrated model."""
     coarse = ReflectedGaussian(kernel.sigma, _NOISE_NODES)
     place = np.rint(confidence * _NOISE_NODES).astype(np.int64)
-    roots = units.noise_roots(Bins(place, _NOISE_NODES + 1))
-    draws = np.random.default_rng(seed).standard_normal((_DRAWS, roots.shape[1]))
-    smoothed = coarse.smooth((draws @ roots.T) / coarse.widths)
+    drawn = units.noise(Bins(place, _NOISE_NODES + 1), _DRAWS, seed)
+    smoothed = coarse.smooth(drawn.T / coarse.widths)
     return coarse.integral(np.abs(smoothed)) / float(units.mass.sum())
 
 
