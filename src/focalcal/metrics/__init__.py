@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from focalcal.metrics.classwise import ClassTable as ClassTable
     from focalcal.metrics.classwise import class_table as class_table
     from focalcal.metrics.classwise import classwise_ece as classwise_ece
-    from focalcal.metrics.evaluating import calibration_intervals as calibration_intervals
     from focalcal.metrics.evaluating import evaluate as evaluate
     from focalcal.metrics.evaluation import Evaluation as Evaluation
     from focalcal.metrics.floor import ece_floor as ece_floor
+    from focalcal.metrics.honest_intervals import calibration_intervals as calibration_intervals
     from focalcal.metrics.ood import OodEvaluation as OodEvaluation
     from focalcal.metrics.ood import fpr_at_tpr as fpr_at_tpr
     from focalcal.metrics.ood import ood_auroc as ood_auroc

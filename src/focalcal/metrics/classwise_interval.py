@@ -14,6 +14,7 @@ would have if they were independent.
 """
 
 import math
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -138,44 +139,63 @@ def streamed_classwise_interval(sums: ClassGapFolds, doubt: float, squares: floa
     return min(max(mean - allowance, 0.0), estimate), min(estimate + allowance, 1.0)
 
 
-def classwise_interval(
-    preds: Predictions, sums: ClassGapFolds, level: float, clusters: Tensor | None = None, seed: int = 0
-) -> Interval:
-    """Return the interval of classwise-ECE.
+class ClasswiseInterval:
+    """The interval of classwise-ECE, at any level from the same two passes.
 
     Args:
         preds: What the sums were made of: without masked classes, weights scaled.
         sums: Of the first pass.
-        level: Level of the interval.
         clusters: (N,) number of the cluster of each sample; None where samples are independent.
         seed: Seed for the draws.
     """
-    weight = torch.ones(len(preds), dtype=torch.float64) if preds.weights is None else preds.weights
-    total, classes = sums.mass, preds.num_classes
-    unit = np.arange(len(preds)) if clusters is None else clusters.numpy()
-    units = int(unit.max()) + 1
-    mass = sum_at(unit, weight.numpy(), units)
-    squares = float((mass**2).sum())
-    if total**2 <= squares * (1 + 1e-9):
-        return UNKNOWN
-    directions = np.concatenate([sums.lower_directions(), sums.upper_direction()])
-    shares = sample_shares(preds, directions, unit % FOLDS) / classes
-    z = z_score(level, math.inf if clusters is None else float((mass > 0).sum() - 1))
-    # What one sample adds is at most 2/K here, where it is at most 1 for ECE.
-    margin = 2 / classes * z**2 * squares / total**2
 
-    def bound(share: Array) -> tuple[float, float]:
-        parts = sum_at(unit, weight.numpy() * share, units)
+    def __init__(self, preds: Predictions, sums: ClassGapFolds, clusters: Tensor | None = None, seed: int = 0) -> None:
+        self._preds, self._sums, self._clusters, self._seed = preds, sums, clusters, seed
+        self._weight = torch.ones(len(preds), dtype=torch.float64) if preds.weights is None else preds.weights
+        self._unit = np.arange(len(preds)) if clusters is None else clusters.numpy()
+        self._mass = sum_at(self._unit, self._weight.numpy(), int(self._unit.max()) + 1)
+        self.estimate = sums.estimate
+
+    def at(self, level: float) -> Interval:
+        """Return the ends at a level; NaN where one unit is all there is."""
+        # Rounding may put the effective number of one weighted sample a hair above 1.
+        if self._sums.mass**2 <= float((self._mass**2).sum()) * (1 + 1e-9):
+            return UNKNOWN
+        high = min(self.estimate + self._bound(self._shares[1], level)[1], 1.0)
+        # How samples of a cluster depend on each other, by chance too, is not known.
+        if self._clusters is None and self.estimate <= self._chance_quantile((1 + level) / 2):
+            return 0.0, high
+        mean, allowance = self._bound(self._shares[0], level)
+        return min(max(mean - allowance, 0.0), self.estimate), high
+
+    @cached_property
+    def _shares(self) -> Array:
+        """What each sample adds, (2, N): in the direction that the other folds choose, and in that of the estimate."""
+        directions = np.concatenate([self._sums.lower_directions(), self._sums.upper_direction()])
+        return sample_shares(self._preds, directions, self._unit % FOLDS) / self._preds.num_classes
+
+    def _bound(self, share: Array, level: float) -> tuple[float, float]:
+        """Return the mean of shares, and what is to be allowed for its error."""
+        total = self._sums.mass
+        z = z_score(level, math.inf if self._clusters is None else float((self._mass > 0).sum() - 1))
+        parts = sum_at(self._unit, self._weight.numpy() * share, len(self._mass))
         mean = float(parts.sum()) / total
-        return mean, z * math.sqrt(float(((parts - mean * mass) ** 2).sum())) / total + margin
+        error = math.sqrt(float(((parts - mean * self._mass) ** 2).sum())) / total
+        # What one sample adds is at most 2/K here, where it is at most 1 for ECE.
+        margin = 2 / self._preds.num_classes * float((self._mass**2).sum()) / total**2
+        return mean, z * error + z**2 * margin
 
-    estimate = sums.estimate
-    high = min(estimate + bound(shares[1])[1], 1.0)
-    # How samples of a cluster depend on each other, by chance too, is not known.
-    if clusters is None and estimate <= _chance_quantile(preds, weight, sums, (1 + level) / 2, seed):
-        return 0.0, high
-    mean, allowance = bound(shares[0])
-    return min(max(mean - allowance, 0.0), estimate), high
+    def _chance_quantile(self, probability: float) -> float:
+        """Return a quantile of the classwise-ECE that a perfectly calibrated model would show."""
+        if self._sums.gap[0].size <= _MOST_COVARIANCES:
+            return float(np.quantile(self._chance, probability))
+        return self._sums.chance_quantile(probability, float(self._weight.square().sum()) / self._sums.mass)
+
+    @cached_property
+    def _chance(self) -> Array:
+        """Draws of the classwise-ECE that a perfectly calibrated model would show."""
+        drawn = _draw_noise(self._preds, self._weight, self._sums.gap.shape[1], self._seed)
+        return np.asarray(np.abs(drawn / self._sums.mass / self._preds.num_classes).sum(0))
 
 
 def sample_shares(preds: Predictions, directions: Array, fold: npt.NDArray[np.int64]) -> Array:
@@ -203,15 +223,6 @@ def sample_shares(preds: Predictions, directions: Array, fold: npt.NDArray[np.in
             found[which, part] = share
         start = part.stop
     return found.numpy()
-
-
-def _chance_quantile(preds: Predictions, weight: Tensor, sums: ClassGapFolds, probability: float, seed: int) -> float:
-    """Return a quantile of the classwise-ECE that a perfectly calibrated model would show."""
-    classes, bins = preds.num_classes, sums.gap.shape[1]
-    if bins * classes > _MOST_COVARIANCES:
-        return sums.chance_quantile(probability, float(weight.square().sum()) / sums.mass)
-    drawn = _draw_noise(preds, weight, bins, seed) / sums.mass / classes
-    return float(np.quantile(np.abs(drawn).sum(0), probability))
 
 
 def _draw_noise(preds: Predictions, weight: Tensor, bins: int, seed: int) -> Array:

@@ -11,7 +11,7 @@ from focalcal.metrics.bootstrap.intervals import check_resampling, checked_names
 from focalcal.metrics.calibration_testing import judge_gaps
 from focalcal.metrics.catalogue import METRICS, IntervalMethod, Method, Source
 from focalcal.metrics.classwise import ClassSums
-from focalcal.metrics.classwise_interval import ClassGapFolds, FoldedClassSums, classwise_interval
+from focalcal.metrics.classwise_interval import ClassGapFolds, ClasswiseInterval, FoldedClassSums
 from focalcal.metrics.evaluation import Evaluation, EvaluationRequest
 from focalcal.metrics.floor import floor_sums
 from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
@@ -103,38 +103,6 @@ def evaluate(
     return replace(evaluation, notes=(*notes, *evaluation.notes))
 
 
-def calibration_intervals(
-    preds: Predictions, *, bins: int = 15, level: float = 0.90, seed: int = 0
-) -> dict[str, Interval]:
-    """Compute confidence intervals of all calibration errors that cover the truth whatever it is, without resampling.
-
-    They are what `evaluate` shows. Bootstrap intervals of a calibration error lie above the truth where that is small;
-    these hold their level for calibrated models too, and the estimate always lies inside. How they are made:
-    `focalcal.metrics.gap_intervals`.
-
-    Args:
-        preds: Predictions with labels, of at least two samples.
-        bins: Number of bins of the binned metrics.
-        level: Level of the intervals.
-        seed: Seed for the draws of what a perfectly calibrated model would show.
-
-    Returns:
-        The two ends by the metric's name.
-
-    Examples:
-        >>> import torch
-        >>> probs = torch.tensor([[0.75, 0.25]]).expand(400, 2)
-        >>> found = calibration_intervals(Predictions.from_probs(probs, torch.arange(400) % 4 == 0))  # right in 300
-        >>> found["ece"][0], round(found["ece"][1], 3)
-        (0.0, 0.042)
-    """
-    names = [name for name, metric in METRICS.items() if metric.default_method == "honest"]
-    found = evaluate(preds, metrics=names, bins=bins, method="honest", level=level, seed=seed)
-    if found.n < 2:
-        raise ValueError(f"An interval needs at least 2 samples, and there are {found.n}.")
-    return dict(found.intervals)
-
-
 def _opened(preds: Predicted) -> Predictions | PredictionsFile:
     """Read the data; what is too large to be read whole stays a file."""
     if isinstance(preds, Predictions):
@@ -182,7 +150,7 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
     for name in methods.keys() - ends.keys() - {"classwise_ece"}:
         ends[name] = honest.interval(name, found[name], request.level)
     if folds is not None:
-        ends["classwise_ece"] = classwise_interval(preds, folds, request.level, seed=request.seed)
+        ends["classwise_ece"] = ClasswiseInterval(preds, folds, seed=request.seed).at(request.level)
     return Evaluation(
         values=found,
         n=n,

@@ -14,9 +14,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from focalcal.metrics.binning import BinSums, bin_index, equal_width_sums
+from focalcal.metrics.binning import BinSums, bin_index, check_bins, equal_width_sums
 from focalcal.metrics.bootstrap.interval_methods import UNKNOWN
+from focalcal.metrics.bootstrap.intervals import check_resampling
+from focalcal.metrics.calibration_error import mce
 from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.classwise_interval import ClasswiseInterval, FoldedClassSums
 from focalcal.metrics.gap_intervals import (
     AbsoluteGaps,
     Interval,
@@ -24,10 +27,15 @@ from focalcal.metrics.gap_intervals import (
     largest_gap_interval,
     partial_sum_interval,
 )
-from focalcal.metrics.independent_units import Bins, CellSamples, ClusterUnits, SampleUnits, Units
-from focalcal.metrics.ranking import RankedSamples, Ranking
-from focalcal.metrics.samples import ConfidenceSamples
+from focalcal.metrics.independent_units import FOLDS, Bins, CellSamples, ClusterUnits, SampleUnits, Units
+from focalcal.metrics.ranking import RankedSamples, Ranking, ada_ece, debiased_ece, ks_error
+from focalcal.metrics.samples import ConfidenceSamples, block_probabilities, confidence_samples, measured
+from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.smooth_intervals import smooth_interval
+from focalcal.metrics.sums import Sums
+from focalcal.predictions import Predictions
+
+HONEST_METRICS = tuple(name for name, metric in METRICS.items() if metric.default_method == "honest")
 
 
 @dataclass(frozen=True)
@@ -166,14 +174,20 @@ class HonestIntervals:
         return self.binned.interval(level, estimate)
 
     def _ada_ece(self, estimate: float, level: float) -> Interval:
+        return self._of_equal_mass.interval(level, estimate)
+
+    @cached_property
+    def _of_equal_mass(self) -> AbsoluteGaps:
         ranked = self._sums.ranked
-        bins = Bins.of_mass(ranked.ranking.mass, ranked.ranking.cuts)
-        return AbsoluteGaps(ranked.units, bins, self._seed).interval(level, estimate)
+        return AbsoluteGaps(ranked.units, Bins.of_mass(ranked.ranking.mass, ranked.ranking.cuts), self._seed)
 
     def _debiased_ece(self, estimate: float, level: float) -> Interval:
+        return self._of_whole_cells.interval(level, estimate)
+
+    @cached_property
+    def _of_whole_cells(self) -> SquaredGaps:
         ranked = self._sums.ranked
-        bins = Bins(ranked.ranking.bin_of_whole_cells(), ranked.ranking.bins)
-        return SquaredGaps(ranked.units, bins, self._seed).interval(level, estimate)
+        return SquaredGaps(ranked.units, Bins(ranked.ranking.bin_of_whole_cells(), ranked.ranking.bins), self._seed)
 
     def _ks_error(self, estimate: float, level: float) -> Interval:
         return partial_sum_interval(self._sums.ranked.units, level, estimate)
@@ -187,3 +201,77 @@ class HonestIntervals:
         count, sure, right = (part.double().numpy() for part in (table.count, table.confidence, table.correct))
         accuracy = np.divide(right, count, out=np.zeros_like(count), where=count > 0)
         return largest_gap_interval(count, sure, right, self._sums.binned.cell_effective(accuracy), level)
+
+
+class CalibrationErrors:
+    """All calibration errors of predictions, each with its interval at any level.
+
+    Args:
+        preds: Predictions with labels.
+        bins: Number of bins of the binned metrics.
+        clusters: (N,) int64 numbers from 0 on of the clusters that samples belong to; None where they are independent.
+        seed: Seed for the draws of what a perfectly calibrated model would show.
+
+    Attributes:
+        estimates: The errors by the metric's name.
+    """
+
+    def __init__(self, preds: Predictions, bins: int = 15, clusters: Tensor | None = None, seed: int = 0) -> None:
+        preds = measured(preds)
+        samples = confidence_samples(preds)
+        sums, start = FoldedClassSums(preds.num_classes, bins, preds.weights is not None), 0
+        for block, probs in block_probabilities(preds):
+            fold = None if clusters is None else clusters[start : start + len(block)] % FOLDS
+            sums.add(probs, block.hard_labels, block.weights, fold)
+            start += len(block)
+        gaps = SampledGaps(samples, bins, clusters)
+        self._of_confidence = HonestIntervals(gaps, seed)
+        self._classwise = ClasswiseInterval(preds, sums.gaps(), clusters, seed)
+        ranked = Sums(ranking=gaps.ranking)
+        self.estimates = {
+            "ece": self._of_confidence.binned.value,
+            "ada_ece": ada_ece(ranked),
+            "debiased_ece": debiased_ece(ranked),
+            "smooth_ece": float(Residuals.of_samples(samples).solution[0]),
+            "mce": mce(preds, bins=bins),
+            "ks_error": ks_error(ranked),
+            "classwise_ece": self._classwise.estimate,
+        }
+
+    def interval(self, name: str, level: float) -> Interval:
+        """Return the ends of the interval of a metric."""
+        if name == "classwise_ece":
+            return self._classwise.at(level)
+        return self._of_confidence.interval(name, self.estimates[name], level)
+
+
+def calibration_intervals(
+    preds: Predictions, *, bins: int = 15, level: float = 0.90, seed: int = 0
+) -> dict[str, Interval]:
+    """Compute confidence intervals of all calibration errors that cover the truth whatever it is, without resampling.
+
+    Bootstrap intervals of a calibration error lie above the truth where that is small; these hold their level for
+    calibrated models too, and the estimate always lies inside. How they are made: `focalcal.metrics.gap_intervals`.
+
+    Args:
+        preds: Predictions with labels, of at least two samples.
+        bins: Number of bins of the binned metrics.
+        level: Level of the intervals.
+        seed: Seed for the draws of what a perfectly calibrated model would show.
+
+    Returns:
+        The two ends by the metric's name.
+
+    Examples:
+        >>> import torch
+        >>> probs = torch.tensor([[0.75, 0.25]]).expand(400, 2)
+        >>> found = calibration_intervals(Predictions.from_probs(probs, torch.arange(400) % 4 == 0))  # right in 300
+        >>> found["ece"][0], round(found["ece"][1], 3)
+        (0.0, 0.042)
+    """
+    check_bins(bins)
+    check_resampling(1, level, seed)
+    if len(preds) < 2:
+        raise ValueError(f"An interval needs at least 2 samples, and there are {len(preds)}.")
+    errors = CalibrationErrors(preds, bins, seed=seed)
+    return {name: errors.interval(name, level) for name in errors.estimates}
