@@ -5,6 +5,7 @@ Nothing depends on the order in which samples come, and sketches of parts of the
 
 import copy
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +23,32 @@ from focalcal.metrics.smooth import CELLS as SMOOTH_CELLS
 from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.streaming.ada_ece_bound import Pieces, ada_ece_range
 
-# Samples kept one by one (24 bytes each) before they are counted in cells.
-KEPT_SAMPLES = 2**17
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """How much a sketch remembers.
+
+    Attributes:
+        kept: Number of samples kept one by one (24 bytes each) before they are counted in cells.
+        bits: 2 to this power cells of the fine grid make one.
+        nodes: Number of steps of the grid of smooth ECE.
+    """
+
+    kept: int
+    bits: int
+    nodes: int
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return (CELLS - 1 >> self.bits) + 1
+
+
+FINE = Resolution(2**17, 0, SMOOTH_CELLS)
+# For groups of samples, which are many: half a megabyte at most.
+COMPACT = Resolution(2**13, JOINED_BITS, 2**12)
+KEPT_SAMPLES = FINE.kept
 # What adding up in float64 can lose, relative to the total mass.
 _ROUNDING = 1e-11
 
@@ -99,19 +124,23 @@ class KeptSamples:
 
 
 class ConfidenceCells:
-    """Sums over the cells of the fine grid, and the least and largest confidence in each: one that ties is exact.
+    """Sums over the cells of the grid, and the least and largest confidence in each: one that ties is exact.
+
+    Args:
+        resolution: How fine the grid is.
 
     Attributes:
-        sums: (3, CELLS) float64, mass, correct mass and weighted confidence.
-        limits: (2, CELLS) float64, minus the least confidence, and the largest; −inf in empty cells.
+        sums: (3, cells) float64, mass, correct mass and weighted confidence.
+        limits: (2, cells) float64, minus the least confidence, and the largest; −inf in empty cells.
         residuals: (nodes + 2,) float64, residuals on the grid of smooth ECE, and last the sum of their sizes.
         units: (6, folds, joined cells) float64, a table of `SampleUnits`, for intervals.
     """
 
-    def __init__(self) -> None:
-        self.sums = torch.zeros(3, CELLS, dtype=torch.float64)
-        self.limits = torch.full((2, CELLS), -torch.inf, dtype=torch.float64)
-        self.residuals = torch.zeros(SMOOTH_CELLS + 2, dtype=torch.float64)
+    def __init__(self, resolution: Resolution = FINE) -> None:
+        self._resolution = resolution
+        self.sums = torch.zeros(3, resolution.cells, dtype=torch.float64)
+        self.limits = torch.full((2, resolution.cells), -torch.inf, dtype=torch.float64)
+        self.residuals = torch.zeros(resolution.nodes + 2, dtype=torch.float64)
         self.units = torch.zeros(COLUMNS, FOLDS, JOINED_CELLS, dtype=torch.float64)
 
     def add(self, samples: ConfidenceSamples, fold: Tensor) -> None:
@@ -119,12 +148,13 @@ class ConfidenceCells:
         cell = cell_index(samples.confidence)
         joined = samples_in_cells(samples, (cell >> JOINED_BITS).numpy(), fold, JOINED_CELLS)
         self.units += torch.from_numpy(SampleUnits.of(joined).to_table())
+        cell >>= self._resolution.bits
         terms = (samples.mass, samples.mass * samples.correct, samples.mass * samples.confidence)
         for row, term in zip(self.sums, terms, strict=True):
-            row += sum_by_index(cell, CELLS, term)
+            row += sum_by_index(cell, self._resolution.cells, term)
         for row, value in zip(self.limits, (-samples.confidence, samples.confidence), strict=True):
             row.scatter_reduce_(0, cell, value, "amax")
-        found = Residuals.of_samples(samples)
+        found = Residuals.of_samples(samples, self._resolution.nodes)
         self.residuals += torch.cat([found.grid, found.absolute[None]])
 
     def merge(self, other: "ConfidenceCells") -> None:
@@ -151,15 +181,16 @@ class ConfidenceSketch:
 
     Args:
         bins: The number of bins of equal mass.
+        resolution: How much it remembers.
 
     Attributes:
         samples: How many samples there are.
-        kept: The samples themselves, up to `KEPT_SAMPLES`, or the latest that are not yet in cells.
+        kept: The samples themselves, up to so many, or the latest that are not yet in cells.
         cells: The samples beyond that, or None while there were none.
     """
 
-    def __init__(self, bins: int) -> None:
-        self.bins = bins
+    def __init__(self, bins: int, resolution: Resolution = FINE) -> None:
+        self.bins, self.resolution = bins, resolution
         self.samples = 0
         self.kept = KeptSamples()
         self.cells: ConfidenceCells | None = None
@@ -168,23 +199,23 @@ class ConfidenceSketch:
         """Add samples, whose folds (N,) go by their number in this call if they are not given."""
         codes = encode(samples.confidence, samples.correct)
         fold = torch.arange(len(samples)) % FOLDS if fold is None else fold
-        parts = (torch.split(each, KEPT_SAMPLES) for each in (codes, samples.mass, fold))
+        parts = (torch.split(each, self.resolution.kept) for each in (codes, samples.mass, fold))
         for part in zip(*parts, strict=True):
             before = len(self.kept)
             self.kept.add(*part)
             self.samples += len(self.kept) - before
-            if len(self.kept) > KEPT_SAMPLES:
+            if len(self.kept) > self.resolution.kept:
                 self.fold()
 
     def fold(self) -> None:
         """Count the samples that are kept in cells."""
-        self.cells = self.cells or ConfidenceCells()
+        self.cells = self.cells or ConfidenceCells(self.resolution)
         self.cells.add(self.kept.samples(), self.kept.columns()[2])
         self.kept = KeptSamples()
 
     def settle(self) -> None:
         """Bring into the form that depends on the samples alone: all are kept, or all are in cells."""
-        if len(self.kept) and (self.samples > KEPT_SAMPLES or self.cells is not None):
+        if len(self.kept) and (self.samples > self.resolution.kept or self.cells is not None):
             self.fold()
 
     def rescale(self, difference: int) -> None:
@@ -198,7 +229,7 @@ class ConfidenceSketch:
         self.samples += other.samples
         self.kept.add(*other.kept.columns())
         if other.cells is not None:
-            self.cells = self.cells or ConfidenceCells()
+            self.cells = self.cells or ConfidenceCells(self.resolution)
             self.cells.merge(other.cells)
         self.settle()
 
@@ -265,9 +296,11 @@ class ConfidenceSketch:
         return {name: part.clone() for name, part in state.items()}
 
     @classmethod
-    def from_state_dict(cls, bins: int, samples: int, state: Mapping[str, Tensor]) -> "ConfidenceSketch":
+    def from_state_dict(
+        cls, bins: int, samples: int, state: Mapping[str, Tensor], resolution: Resolution = FINE
+    ) -> "ConfidenceSketch":
         """Restore the sketch of this number of samples that `state_dict` described."""
-        sketch = cls(bins)
+        sketch = cls(bins, resolution)
         sketch.samples = samples
         sketch.kept = KeptSamples(*(state[name].clone() for name in ("codes", "weights", "folds")))
         if "cells" in state:
@@ -311,5 +344,5 @@ class ConfidenceSketch:
         return sketch
 
     def _take_cells(self, sums: Tensor, limits: Tensor, residuals: Tensor, units: Tensor) -> None:
-        cells = self.cells = ConfidenceCells()
+        cells = self.cells = ConfidenceCells(self.resolution)
         cells.sums, cells.limits, cells.residuals, cells.units = sums, limits, residuals, units
