@@ -4,6 +4,7 @@ Sums of parts of the data add up, and take 80 bytes per group. ECE is not compar
 fewer samples a group has.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,9 @@ from scipy.special import ndtr, stdtr
 from torch import Tensor
 
 from focalcal.metrics.independent_units import sum_at
+from focalcal.metrics.mean_intervals import COLUMNS
 from focalcal.metrics.samples import SampleStatistics
+from focalcal.metrics.sums import Means
 
 Array = npt.NDArray[np.float64]
 
@@ -66,6 +69,40 @@ class GroupMoments:
         x = c - stats.correct.numpy()
         terms = (w > 0, w, w**2, w * x, w**2 * x, (w * x) ** 2, w**2 * c * (1 - c), w * wrong, w**2 * wrong)
         return cls(*(sum_at(codes.numpy(), np.asarray(term, dtype=np.float64), groups) for term in terms))
+
+    @classmethod
+    def of_means(cls, groups: Sequence[tuple[int, Means, Array]]) -> "GroupMoments":
+        """Take the moments from sums that others keep.
+
+        Args:
+            groups: Of each group the number of samples, its sums, and those of the products of their terms, as
+                `focalcal.metrics.mean_intervals.products_of_terms` gives them.
+        """
+        rows = []
+        for samples, means, products in groups:
+            table = dict(zip(COLUMNS, products, strict=True))
+
+            def product(a: str, b: str, table: dict[str, Array] = table) -> float:
+                return float(table[a][COLUMNS.index(b)])
+
+            right, sure = product("right", "right"), product("confidence_right", "right")
+            squares = right + product("wrong", "wrong")
+            confidence = sure + product("confidence_wrong", "wrong")
+            confidence_squares = sum(product(name, name) for name in ("confidence_right", "confidence_wrong"))
+            rows.append(
+                (
+                    samples,
+                    float(means.total),
+                    squares,
+                    float(means.confidence - means.right),
+                    confidence - right,
+                    confidence_squares - 2 * sure + right,
+                    max(confidence - confidence_squares, 0.0),
+                    float(means.misses),
+                    product("misses", "misses"),
+                )
+            )
+        return cls(*np.array(rows, dtype=np.float64).reshape(-1, len(cls.__dataclass_fields__)).T)
 
     def gap_contrast(self) -> Contrast:
         """Compare mean confidence − accuracy."""

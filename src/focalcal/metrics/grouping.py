@@ -103,13 +103,13 @@ def evaluate_groups(
         for part in rows
     ]
     tests = make_tests(gap, error, p_values)
-    chosen = _most_telling(tests, [len(part) for part in rows])
+    chosen = choose_evaluated(tests, [len(part) for part in rows])
     simple = _simple_evaluations(stats, groups, request, preds) if len(chosen) < len(rows) else []
     results = {}
     for number, name in enumerate(groups.names):
         found = evaluate(preds.select(rows[number])) if number in chosen else simple[number]
         results[name] = GroupResult(name, found, *tests[number])
-    return GroupTable(column, results, _notes(len(rows), len(chosen), [len(part) for part in rows]))
+    return GroupTable(column, results, group_notes(len(rows), len(chosen), [len(part) for part in rows]))
 
 
 def _contrasts(preds: Predictions, stats: SampleStatistics, groups: NumberedGroups) -> tuple[Contrast, Contrast]:
@@ -167,7 +167,7 @@ def make_tests(gap: Contrast, error: Contrast, p_values: Sequence[float]) -> lis
     return list(zip(*columns, strict=True))  # type: ignore[arg-type]
 
 
-def _most_telling(tests: Sequence[tuple[GroupTest, ...]], sizes: Sequence[int]) -> set[int]:
+def choose_evaluated(tests: Sequence[tuple[GroupTest, ...]], sizes: Sequence[int]) -> set[int]:
     """Choose the groups that get every metric: those that stand out, then the largest."""
 
     def importance(number: int) -> tuple[int, int]:
@@ -199,7 +199,7 @@ def _only(stats: SampleStatistics, chosen: Tensor) -> SampleStatistics:
     return SampleStatistics(**{name: None if part is None else part[chosen] for name, part in columns.items()})
 
 
-def _notes(groups: int, evaluated: int, sizes: Sequence[int]) -> tuple[str, ...]:
+def group_notes(groups: int, evaluated: int, sizes: Sequence[int]) -> tuple[str, ...]:
     notes = []
     if evaluated < groups:
         notes.append(

@@ -19,7 +19,7 @@ from focalcal.metrics.sums import Means, Sums, mean_terms, names_from, values
 
 Array = npt.NDArray[np.float64]
 
-_COLUMNS = tuple(Means.__dataclass_fields__)
+COLUMNS = tuple(Means.__dataclass_fields__)
 # Shares, and the sums that they are shares of.
 _ALL = ("hits", "misses")
 _SHARES = {
@@ -29,60 +29,44 @@ _SHARES = {
     "confident_share": _ALL,
     "confident_accuracy": ("confident_right", "confident_wrong"),
 }
-_STEP = 1e-4
+_STEP = 1e-5
 
 
-class MeanMoments:
-    """Sums of the terms of means, and of their products.
+class MeanIntervals:
+    """Intervals of means.
 
-    Attributes:
-        sums: (C,) float64, in the order of the fields of `Means`.
-        products: (C, C) float64.
+    Args:
+        means: Sums over all samples.
+        products: (C, C) float64 from `products_of_terms`, summed over all samples.
     """
 
-    def __init__(self) -> None:
-        self.sums = np.zeros(len(_COLUMNS))
-        self.products = np.zeros((len(_COLUMNS), len(_COLUMNS)))
+    def __init__(self, means: Means, products: Array) -> None:
+        self._sums = np.array([float(getattr(means, name)) for name in COLUMNS])
+        self._products = products
 
-    def add(self, stats: SampleStatistics) -> None:
-        """Add samples."""
-        terms = torch.stack([mean_terms(stats)[name] for name in _COLUMNS]).numpy()
-        self.sums += terms.sum(1)
-        self.products += terms @ terms.T
-
-    def merge(self, other: "MeanMoments") -> None:
-        """Add another part of the data."""
-        self.sums += other.sums
-        self.products += other.products
-
-    def rescale(self, difference: int) -> None:
-        """Divide the weights by a power of two."""
-        self.sums *= 2.0**-difference
-        self.products *= 4.0**-difference
-
-    def intervals(self, names: Iterable[str], level: float) -> dict[str, Interval]:
-        """Return the ends of the intervals of those of the metrics that are means; NaN where one is undefined."""
+    def at(self, names: Iterable[str], level: float) -> dict[str, Interval]:
+        """Return the ends at a level for those of the metrics that are means; NaN where one is undefined."""
         names = names_from(names, ["means"])
-        known = _values(self.sums[None], names)
-        errors = self._standard_errors(names)
+        known, errors = _values(self._sums[None], names), self._standard_errors(names)
         return {name: self._interval(name, float(known[name][0]), errors[name], level) for name in names}
 
     def _standard_errors(self, names: list[str]) -> dict[str, float]:
         """Differentiate numerically: metrics are smooth functions of sums."""
-        step = _STEP * np.maximum(np.abs(self.sums), _STEP * np.abs(self.sums).max(initial=0.0))
-        step = np.where(step > 0, step, 1.0)
-        moved = np.concatenate([self.sums + np.diag(step), self.sums - np.diag(step)])
+        step = _STEP * np.where(self._sums > 0, self._sums, 0.0)
+        # A sum of 0 is that of terms that are all 0, and so are their products.
+        moved = np.concatenate([self._sums + np.diag(step), self._sums - np.diag(step)])
         found = _values(moved, names)
         errors = {}
         for name in names:
             above, below = np.split(found[name], 2)
-            slope = (above - below) / (2 * step)
-            errors[name] = math.sqrt(max(float(slope @ self.products @ slope), 0.0)) if _finite(slope) else math.nan
+            slope = np.divide(above - below, 2 * step, out=np.zeros_like(step), where=step > 0)
+            spread = float(slope @ self._products @ slope)
+            errors[name] = math.sqrt(max(spread, 0.0)) if math.isfinite(spread) else math.nan
         return errors
 
     def _interval(self, name: str, value: float, error: float, level: float) -> Interval:
         z, (lowest, highest) = z_score(level), METRICS[name].range
-        if not math.isfinite(value) or math.isnan(error):
+        if not math.isfinite(value) or math.isnan(error) or self._effective(_ALL) <= 1 + 1e-9:
             return math.nan, math.nan
         if name in _SHARES:
             return _wilson(value, error, self._effective(_SHARES[name]), z)
@@ -90,18 +74,21 @@ class MeanMoments:
 
     def _effective(self, parts: tuple[str, ...]) -> float:
         """Return the number of samples that a share is of, (Σw)²/Σw² with weights."""
-        places = [_COLUMNS.index(part) for part in parts]
-        squares = sum(self.products[place, place] for place in places)
-        return float(self.sums[places].sum() ** 2 / squares) if squares > 0 else 0.0
+        places = [COLUMNS.index(part) for part in parts]
+        squares = sum(self._products[place, place] for place in places)
+        return float(self._sums[places].sum() ** 2 / squares) if squares > 0 else 0.0
+
+
+def products_of_terms(stats: SampleStatistics) -> Array:
+    """Sum the products of the terms of `Means` over samples: (C, C)."""
+    found = mean_terms(stats)
+    terms = torch.stack([found[name] for name in COLUMNS]).numpy()
+    return np.asarray(terms @ terms.T)
 
 
 def _values(rows: Array, names: list[str]) -> dict[str, Array]:
     means = Means(*torch.from_numpy(np.maximum(rows, 0)).unbind(-1))
     return values(Sums(means=means), names)
-
-
-def _finite(values: Array) -> bool:
-    return bool(np.isfinite(values).all())
 
 
 def _wilson(share: float, error: float, most: float, z: float) -> Interval:

@@ -8,6 +8,8 @@ of two as large as the largest of them; when a larger one comes, the sums so far
 from collections.abc import Mapping
 from math import prod
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -18,6 +20,8 @@ from focalcal.metrics.floor import floor_sums
 from focalcal.metrics.gap_intervals import Interval
 from focalcal.metrics.honest_intervals import samples_in_cells
 from focalcal.metrics.independent_units import COLUMNS, FIRST_SQUARE, FOLDS, SampleUnits
+from focalcal.metrics.mean_intervals import COLUMNS as COLUMNS_OF_MEANS
+from focalcal.metrics.mean_intervals import products_of_terms
 from focalcal.metrics.samples import SampleStatistics
 from focalcal.metrics.sums import Means, RowsOfSums, Sums, mean_terms
 
@@ -66,8 +70,9 @@ class RunningSums:
             factor = 2.0 ** (self.exponent - exponent)
             self.sums.mul_(factor)
             # Of squared weights.
-            for squares in (self._sums["floor"][2:], self._sums["units"][FIRST_SQUARE:], self._sums["doubt"]):
-                squares.mul_(factor)
+            squares = (self._sums["floor"][2:], self._sums["units"][FIRST_SQUARE:], self._sums["doubt"])
+            for part in (*squares, self._sums["products"]):
+                part.mul_(factor)
         self.exponent = exponent
 
     def add(self, stats: SampleStatistics, fold: Tensor) -> None:
@@ -84,6 +89,7 @@ class RunningSums:
         counts["bin_correct"].add_(binned.correct)
         self._sums["bin_confidence"].add_(binned.confidence)
         self._sums["floor"].add_(floor_sums(stats.confidence, self.bins, weight))
+        self._sums["products"].add_(torch.from_numpy(products_of_terms(stats)))
         in_bins = samples_in_cells(stats, bin_index(stats.confidence, self.bins).numpy(), fold, self.bins)
         self._sums["units"].add_(torch.from_numpy(SampleUnits.of(in_bins).to_table()))
 
@@ -112,6 +118,11 @@ class RunningSums:
     def binned_units(self) -> SampleUnits:
         """Return what intervals need to know of bins of equal width."""
         return SampleUnits(*self._sums["units"].numpy())
+
+    @property
+    def products(self) -> npt.NDArray[np.float64]:
+        """Sums of products of the terms of means, (C, C)."""
+        return self._sums["products"].numpy()
 
     def classwise_interval(self, level: float) -> Interval | None:
         """Return the interval of classwise-ECE; None where classes are too many for sums of every fold."""
@@ -152,6 +163,7 @@ def _sum_shapes(num_classes: int, bins: int) -> Shapes:
         "floor": (5, bins),
         "units": (COLUMNS, FOLDS, bins),
         "doubt": (),
+        "products": (len(COLUMNS_OF_MEANS), len(COLUMNS_OF_MEANS)),
     }
     by_class: Shapes = {"class_confidence": (folds, bins, num_classes), "class_totals": (folds, num_classes)}
     return dict.fromkeys(_SUMMED, ()) | dict(binned) | dict(by_class)

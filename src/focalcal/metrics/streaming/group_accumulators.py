@@ -1,0 +1,127 @@
+"""Groups of streamed data: a compact accumulator for every group, in memory that is bounded."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from focalcal.metrics.evaluation import EvaluationRequest
+from focalcal.metrics.group_moments import GroupMoments
+from focalcal.metrics.group_results import GroupResult, GroupTable
+from focalcal.metrics.grouping import calibration_p_value, choose_evaluated, group_notes, make_tests
+from focalcal.metrics.sums import names_from
+from focalcal.predictions import Predictions
+from focalcal.predictions.groups import GroupColumn, ordered_names
+
+if TYPE_CHECKING:
+    from focalcal.metrics.streaming.accumulator import Accumulator
+
+# All groups of all columns together take no more bytes than this.
+MOST_BYTES = 2**30
+
+
+class GroupAccumulators:
+    """One accumulator per group of each column.
+
+    Args:
+        columns: Names of the columns.
+        new: Makes an empty accumulator.
+
+    Attributes:
+        states: The accumulators by column and group.
+    """
+
+    def __init__(self, columns: Sequence[str], new: Callable[[], "Accumulator"]) -> None:
+        self._new = new
+        self.states: dict[str, dict[str, Accumulator]] = {column: {} for column in columns}
+
+    def add(self, preds: Predictions, rows: Tensor) -> None:
+        """Add predictions whose rows have these numbers, (N,), in the whole data."""
+        plain = replace(preds, groups={}, ids=None, clusters=None)
+        for column, states in self.states.items():
+            for name, part in _parts(preds.groups[column]):
+                self._state(states, name).add_rows(plain.select(part), rows[part])
+            self._check_memory(column)
+
+    def merge(self, other: "GroupAccumulators") -> None:
+        """Add the groups of another part of the data."""
+        for column, states in self.states.items():
+            for name, theirs in other.states[column].items():
+                self._state(states, name).merge(theirs)
+            self._check_memory(column)
+
+    def _state(self, states: dict[str, "Accumulator"], name: str) -> "Accumulator":
+        if name not in states:
+            states[name] = self._new()
+        return states[name]
+
+    def _check_memory(self, column: str) -> None:
+        if sum(one.nbytes for states in self.states.values() for one in states.values()) > MOST_BYTES:
+            raise ValueError(
+                f"The {len(self.states[column]):,} groups of column {column!r} take more than a gigabyte of sums; "
+                "group by a column of fewer groups, or evaluate a part of the data that can be read whole."
+            )
+
+    def tables(self, request: EvaluationRequest) -> dict[str, GroupTable]:
+        """Evaluate all groups, by column."""
+        return {column: _table(column, states, request) for column, states in self.states.items()}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return everything as tensors; the names as the bytes of JSON."""
+        names = json.dumps({column: list(states) for column, states in self.states.items()})
+        state = {"names": torch.from_numpy(np.frombuffer(names.encode(), dtype=np.uint8).copy())}
+        for number, states in enumerate(self.states.values()):
+            for place, one in enumerate(states.values()):
+                state |= {f"{number}.{place}.{key}": part for key, part in one.state_dict().items()}
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take the place of what `state_dict` described, of the same columns."""
+        names = json.loads(state["names"].numpy().tobytes())
+        if list(names) != list(self.states):
+            raise ValueError(
+                f"The state has groups of {', '.join(names) or 'no column'}, this accumulator of "
+                f"{', '.join(self.states) or 'no column'}."
+            )
+        parts: dict[str, dict[str, Tensor]] = {}
+        for key, part in state.items():
+            if key != "names":
+                number, place, rest = key.split(".", 2)
+                parts.setdefault(f"{number}.{place}", {})[rest] = part
+        for number, (column, groups) in enumerate(names.items()):
+            self.states[column] = {}
+            for place, name in enumerate(groups):
+                self._state(self.states[column], name).load_state_dict(parts[f"{number}.{place}"])
+
+
+def _parts(column: GroupColumn) -> Iterator[tuple[str, Tensor]]:
+    """Yield the name and the rows of each group that has any."""
+    order = torch.argsort(column.codes, stable=True)
+    counts = torch.bincount(column.codes, minlength=len(column.names)).tolist()
+    for name, part in zip(column.names, torch.split(order, counts), strict=True):
+        if len(part):
+            yield name, part
+
+
+def _table(column: str, states: Mapping[str, "Accumulator"], request: EvaluationRequest) -> GroupTable:
+    names = [name for name in ordered_names(states) if states[name].samples]
+    found = [states[name] for name in names]
+    moments = GroupMoments.of_means([(one.samples, one.means(), one.mean_products()) for one in found])
+    p_values = [
+        calibration_p_value(one.binned_units(), request.bins, request.seed, len(found)) for one in found
+    ]
+    tests, sizes = make_tests(moments.gap_contrast(), moments.error_contrast(), p_values), [one.samples for one in found]
+    chosen, simple = choose_evaluated(tests, sizes), names_from(request.names, ["means", "bins"])
+    results = {}
+    for number, (name, one) in enumerate(zip(names, found, strict=True)):
+        wanted = request.names if number in chosen else simple
+        possible = [metric for metric in wanted if metric in one.possible_metrics()]
+        evaluation = one.compute(
+            possible, intervals=request.intervals and number in chosen, level=request.level, seed=request.seed
+        )
+        results[name] = GroupResult(name, replace(evaluation, notes=()), *tests[number])
+    return GroupTable(column, results, group_notes(len(found), len(chosen), sizes))
