@@ -185,7 +185,7 @@ class _Objective:
         for block in _blocks(self.values):
             start, size = block.start, block.stop - block.start
             torch.sub(self.values[block], self.maxima[block], out=gaps[:size])
-            total, first, second = _moments(gaps[:size], powers[:size], beta)
+            total, first, second = gap_moments(gaps[:size], powers[:size], beta)
             nll += self.mean(total.log(), start)
             slope += self.mean(first, start)
             curvature += self.mean(second - first * first, start)
@@ -224,8 +224,8 @@ def _reject_infinite_loss(targets: Tensor) -> None:
         )
 
 
-def _moments(gaps: Tensor, powers: Tensor, beta: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Row by row Σ e^{βd}, E[d] and E[d²], each (rows,) float64; `powers` is scratch space."""
+def gap_moments(gaps: Tensor, powers: Tensor, beta: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute Σ e^{βd}, E[d] and E[d²] of each row, (rows,) float64 each; ``powers`` is memory to write in."""
     # exp2 is twice as fast as exp in torch on a CPU.
     torch.mul(gaps, beta / math.log(2.0), out=powers)
     powers.exp2_()
@@ -234,7 +234,7 @@ def _moments(gaps: Tensor, powers: Tensor, beta: float) -> tuple[Tensor, Tensor,
     second = powers.mul_(gaps).sum(1).double() / total
     if bool(first.isnan().any()) and bool(torch.isneginf(gaps).any()):
         # 0 · −inf: the block has masked classes. Any finite gap this low has the power 0 too.
-        return _moments(gaps.clamp_(min=torch.finfo(gaps.dtype).min), powers, beta)
+        return gap_moments(gaps.clamp_(min=torch.finfo(gaps.dtype).min), powers, beta)
     return total, first, second
 
 

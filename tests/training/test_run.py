@@ -143,7 +143,7 @@ class Wrong(nn.Module):
         ({"samples": {"train": vectors(20, 0)}}, "The data has no split val"),
         ({"samples": {"train": vectors(20, 0), "val": None}}, "The data has no split val"),
         ({"samples": {"val": vectors(20, 0)}}, "The data has no split train"),
-        ({"samples": [1, 2]}, "data must be a DataSet or splits by their names, got list"),
+        ({"samples": [1, 2]}, "The data must be a DataSet or splits by their names, got list"),
         ({"samples": {"train": vectors(20, 0), "val": (torch.zeros(3, 8), [0, 1])}}, "3 inputs but 2 labels"),
         ({"samples": {"train": (torch.zeros(2, 8), [0, -1]), "val": vectors(9, 0)}}, "label -1 is negative"),
         (

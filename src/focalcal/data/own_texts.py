@@ -17,6 +17,7 @@ from torch import Tensor
 from focalcal.base.files import read_bytes, regular_file
 from focalcal.data.data_files import hash_file
 from focalcal.data.glove import obtain_vectors
+from focalcal.data.label_names import number_labels, sort_names
 from focalcal.data.samples import DataSet
 from focalcal.data.text_sets import Documents, TextOptions, build_text_data_set, make_synthetic_texts
 from focalcal.data.text_tokens import number_texts
@@ -103,28 +104,15 @@ def load_texts(
 
 
 def _classes(labels: Sequence[str], file: Path) -> tuple[str, ...]:
-    different = sorted(set(labels), key=_order)
+    different = sort_names(labels)
     if len(different) < 2:
         raise ValueError(f"{file.name} holds {len(different)} different label(s); at least 2 are needed to learn from.")
-    return tuple(different)
-
-
-def _order(label: str) -> tuple[int, int, str]:
-    """Order whole numbers by their value, before names by the alphabet."""
-    digits = label.removeprefix("-")
-    return (0, int(label), label) if digits.isascii() and digits.isdigit() else (1, 0, label)
+    return different
 
 
 def _labels(tables: Mapping[str, TextTable], files: Mapping[str, Path], names: tuple[str, ...]) -> Tensor:
-    numbers = {name: number for number, name in enumerate(names)}
-    for split, table in tables.items():
-        for row, label in enumerate(table.labels, start=1):
-            if label not in numbers:
-                raise ValueError(
-                    f"{files[split].name}, row {row}: the label {label!r} does not occur in {files['train'].name}; "
-                    "correct it, or give training texts with this label."
-                )
-    return torch.tensor([numbers[label] for table in tables.values() for label in table.labels])
+    learnt = files["train"].name
+    return torch.cat([number_labels(table.labels, names, files[split].name, learnt) for split, table in tables.items()])
 
 
 def _splits(sizes: Mapping[str, int], labels: Tensor, seed: int) -> dict[str, Tensor]:

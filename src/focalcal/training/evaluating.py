@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from focalcal.metrics.scores import mean_of
 from focalcal.predictions import Predictions
 from focalcal.recipes import Recipe
 from focalcal.temperature import fit_inverse_temperature
-from focalcal.training.batches import evaluation_batches, load_batch
+from focalcal.training.batches import evaluation_batches, load_batch, prefetch
 from focalcal.training.devices import broadcast_buffers, gather_rows, largest_over_processes
 from focalcal.training.preconditions import check_labels, check_outputs
 from focalcal.training.run_directory import RunDirectory
@@ -70,7 +71,7 @@ class Evaluator:
         return Predictions.from_logits(
             logits,
             samples.labels,
-            ids=samples.ids,
+            ids=getattr(samples, "names", None) or samples.ids,
             split=split,
             class_names=self.data.class_names or None,
             ignore_index=None,
@@ -116,8 +117,10 @@ class Evaluator:
         batches = evaluation_batches(samples, self.batch_size)
         outputs: list[Tensor] = []
         with evaluation_mode(model), torch.no_grad():  # in full precision, whatever the run trains in
-            for positions in batches[fabric.global_rank :: fabric.world_size]:
+            own_batches = batches[fabric.global_rank :: fabric.world_size]
+            for positions, following in zip_longest(own_batches, own_batches[1:]):
                 batch = load_batch(samples, positions, device=fabric.device, channels_last=self.channels_last)
+                prefetch(samples, following)
                 outputs.append(_check_rows(model(batch.inputs), positions).float())
         num_classes = largest_over_processes(fabric, outputs[0].shape[1] if outputs else 0)
         check_labels(split, samples, num_classes)

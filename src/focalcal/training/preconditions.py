@@ -19,6 +19,7 @@ from focalcal.training.run_directory import RunDirectory
 
 # Settings that may change when a run is resumed: they say where it computes and what it writes beside its results.
 _FREE_TO_CHANGE = {"hardware", "checkpoint", "logging", "about", "name"}
+_FREE_DETAILS = {"data.workers", "data.in_memory"}
 _NEVER_FREE = {"hardware.precision"}
 _CONTENT = "content_sha256"
 # Launchers that tell a process where the others are; without one of them it would wait for them for ever.
@@ -49,7 +50,8 @@ def check_free(files: RunDirectory, recipe: Recipe, resume: bool) -> None:
 def _changed_settings(before: Recipe, now: Recipe) -> list[str]:
     """Describe each setting that would change the results: ``epochs=2 (now 3)``."""
     old, new = _flatten(before.model_dump(mode="json")), _flatten(now.model_dump(mode="json"))
-    keys = [key for key in {**old, **new} if key.partition(".")[0] not in _FREE_TO_CHANGE or key in _NEVER_FREE]
+    free = {key for key in {**old, **new} if key.partition(".")[0] in _FREE_TO_CHANGE or key in _FREE_DETAILS}
+    keys = [key for key in {**old, **new} if key not in free or key in _NEVER_FREE]
     return [f"{key}={old.get(key)} (now {new.get(key)})" for key in keys if old.get(key) != new.get(key)]
 
 

@@ -138,8 +138,9 @@ def _run(
     facts = data_facts(samples)
     if resume:
         check_same_data(files, facts)
-    if "coverage" in samples.facts:
-        display.note(samples.facts["coverage"])
+    for fact in ("coverage", "announcement"):
+        if fact in samples.facts:
+            display.note(samples.facts[fact])
     seed_everything(derived_seed(recipe.seed, "weights"))
     network = build_network(recipe, samples) if model is None else model
     trainer = Trainer(fabric, recipe, network, criterion, build_evaluator(fabric, recipe, samples), files, display)
@@ -157,16 +158,9 @@ def _samples(recipe: Recipe, data: DataSet | Mapping[str, Any] | None) -> DataSe
         return build_data(recipe)
     if isinstance(data, DataSet):
         return data
-    from focalcal.data.own import own_data
+    from focalcal.data.own import data_from_splits
 
-    if not isinstance(data, Mapping):
-        raise TypeError(f"data must be a DataSet or splits by their names, got {type(data).__name__}.")
-    if not all(isinstance(name, str) for name in data):
-        raise TypeError("The names of splits are texts: data={'train': …, 'val': …}.")
-    for split in ("train", "val"):
-        if data.get(split) is None:
-            raise ValueError(f"The data has no split {split}, and every run needs one: data={{'{split}': …}}.")
-    return own_data(**data)
+    return data_from_splits(data)
 
 
 def _write_settings(
