@@ -41,17 +41,20 @@ def check_contents(statement: str, arrays: Collection[str], text: Mapping[str, s
 without focalcal's statement of its contents).
     """
     stated = parse_json(statement)
-    names = stated.get("arrays") if isinstance(stated, dict) else None
-    facts = stated.get("facts", []) if isinstance(stated, dict) else None
-    for part in (names, facts):
-        if not isinstance(part, list) or not all(isinstance(name, str) for name in part):
-            raise ValueError("its statement of contents is corrupt.")
+    names, facts = _listed(stated, "arrays"), _listed(stated, "facts")
     there = {*arrays, *(text or ())}
     missing = [name for name in [*names, *facts] if name not in there]
     if missing:
         raise ValueError(f"it was written with {missing[0]!r}, which is missing: it is damaged ({_ON_PURPOSE}).")
     if text is not None and stated.get("sha256") != _digest(text, facts):
         raise ValueError(f"its metadata is not what it was written with: it is damaged ({_ON_PURPOSE}).")
+
+
+def _listed(stated: object, key: str) -> list[str]:
+    listed = stated.get(key, []) if isinstance(stated, dict) else None
+    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+        raise ValueError("its statement of contents is corrupt.")
+    return listed
 
 
 def check_stated(arrays: Collection[str], text: Mapping[str, str]) -> None:
