@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from focalcal.base.measures import Of
+
 Unit = Literal["percent", "points", "nats", "number"]
 Group = Literal["accuracy", "loss", "calibration", "parts of losses", "confidence"]
 # Sums that a metric is a function of: over all samples, per bin of equal width, per bin for a perfect model, in the
@@ -37,6 +39,7 @@ class Metric:
         partial_sums: For sums in the order of confidence: by how many times the error of a partial sum it can move
             where the order is known up to cells only; 0 if it cannot be computed then.
         fewest_classes: How many classes there must be for it to say anything.
+        of: Predictions that have it, by what their calibration is measured of.
     """
 
     title: str
@@ -49,6 +52,7 @@ class Metric:
     has_interval: bool = True
     partial_sums: int = 0
     fewest_classes: int = 2
+    of: tuple[Of, ...] = ("top", "score", "confidence")
 
     @property
     def heading(self) -> str:
@@ -93,6 +97,9 @@ def _number(value: float, form: str, unit: str = "") -> str:
 
 
 _POSITIVE = (0.0, math.inf)
+# What needs the probabilities of classes, and what is about answers that are right or wrong.
+_OF_CLASSES: tuple[Of, ...] = ("top", "score")
+_OF_ANSWERS: tuple[Of, ...] = ("top", "confidence")
 
 # In the order of tables: how often it is right, what it loses, how far confidence is off, how confident it is.
 METRICS: Mapping[str, Metric] = {
@@ -105,6 +112,7 @@ METRICS: Mapping[str, Metric] = {
         source="means",
         better="higher",
         fewest_classes=TOP_K + 1,
+        of=("top",),
     ),
     "nll": Metric(
         title="NLL",
@@ -142,7 +150,9 @@ METRICS: Mapping[str, Metric] = {
         source="ranking",
         partial_sums=1,
     ),
-    "classwise_ece": Metric("classwise-ECE", "mean gap over the classes' probabilities", "calibration", "classes"),
+    "classwise_ece": Metric(
+        "classwise-ECE", "mean gap over the classes' probabilities", "calibration", "classes", of=_OF_CLASSES
+    ),
     "signed_gap": Metric(
         title="mean confidence − accuracy",
         reading="above 0 over-, below 0 under-confident",
@@ -186,15 +196,21 @@ METRICS: Mapping[str, Metric] = {
     ),
     "mean_confidence": Metric("mean confidence", "how sure it says it is", "confidence", "means", better=None),
     "mean_confidence_right": Metric(
-        title="mean confidence, right", reading="where it is right", group="confidence", source="means", better="higher"
+        title="mean confidence, right",
+        reading="where it is right",
+        group="confidence",
+        source="means",
+        better="higher",
+        of=_OF_ANSWERS,
     ),
     "mean_confidence_wrong": Metric(
-        "mean confidence, wrong", "where it is wrong; lower is better", "confidence", "means"
+        "mean confidence, wrong", "where it is wrong; lower is better", "confidence", "means", of=_OF_ANSWERS
     ),
     "mean_entropy": Metric(
         title="mean entropy",
         reading="how spread out the probabilities are",
         group="confidence",
+        of=_OF_CLASSES,
         source="means",
         unit="nats",
         range=_POSITIVE,
@@ -204,6 +220,7 @@ METRICS: Mapping[str, Metric] = {
         title="mean entropy, right",
         reading="where it is right",
         group="confidence",
+        of=("top",),
         source="means",
         unit="number",
         range=_POSITIVE,
@@ -212,6 +229,7 @@ METRICS: Mapping[str, Metric] = {
         title="mean entropy, wrong",
         reading="where it is wrong; higher is better",
         group="confidence",
+        of=("top",),
         source="means",
         unit="number",
         range=_POSITIVE,
@@ -221,6 +239,7 @@ METRICS: Mapping[str, Metric] = {
         title="confidence ≥ 0.99 (|S99|)",
         reading="samples of which it is 99% sure or more",
         group="confidence",
+        of=_OF_ANSWERS,
         source="means",
         better=None,
     ),
@@ -228,6 +247,7 @@ METRICS: Mapping[str, Metric] = {
         title="accuracy of |S99|",
         reading="how often it is right about those",
         group="confidence",
+        of=_OF_ANSWERS,
         source="means",
         better="higher",
     ),

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from focalcal.base.measures import MEASURES
 from focalcal.metrics.binning import check_bins
 from focalcal.metrics.bootstrap.differences import Comparison, Difference, holm
 from focalcal.metrics.bootstrap.interval_methods import Method, check_method
@@ -12,6 +13,7 @@ from focalcal.metrics.bootstrap.intervals import (
     Replicates,
     check_resampling,
     checked_names,
+    names_for,
     replicate,
 )
 from focalcal.metrics.bootstrap.pairing import paired_with
@@ -153,8 +155,12 @@ def _checked(
     check_bins(bins)
     method = DEFAULT_METHOD if method is None else method
     check_method(method)
-    classes = next(iter(models.values())).num_classes
-    names = checked_names(COMPARED_METRICS if metrics is None else metrics, classes, RESAMPLED_METRICS)
+    first = next(iter(models.values()))
+    if any(preds.of != first.of for preds in models.values()):
+        kinds = ", ".join(f"{name} by {MEASURES[preds.of].title}" for name, preds in models.items())
+        raise ValueError(f"Models are compared by the same measure, but they are measured {kinds}; pass of= to agree.")
+    compared = names_for(COMPARED_METRICS, first.num_classes, first.of) if metrics is None else metrics
+    names = checked_names(compared, first.num_classes, RESAMPLED_METRICS, first.of)
     return _Options(names, bins, method, bootstrap, permutations, level, seed)
 
 

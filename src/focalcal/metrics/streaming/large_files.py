@@ -42,7 +42,7 @@ def evaluate_file(file: PredictionsFile, request: EvaluationRequest) -> Evaluati
     """Compute everything asked for that one pass can give; raises for what was asked for by name and it cannot."""
     parts_of_losses = names_from(request.names, ["outputs"])
     _check_given(request, [name for name in request.names if name not in parts_of_losses])
-    total = Accumulator(len(answer_classes(file)), request.bins)
+    total = Accumulator(len(answer_classes(file)), request.bins, of=file.of)
     resampled = _Resampled(file.num_samples, request) if request.resamples else None
     for block in file.blocks(max(1, min(_ROWS_READ, _VALUES_READ // file.num_classes))):
         stats = total.add_with_statistics(block)

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from focalcal.base.chunks import chunk_rows
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.formats.parts import PartArray, part_arrays, read_marked_text, write_marked_text
-from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource
+from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource, plain_column
 from focalcal.predictions.read_options import Choices
 
 BROKEN = (pa.ArrowException, json.JSONDecodeError, UnicodeDecodeError, OverflowError, MemoryError)
@@ -137,10 +138,8 @@ def _make_schema(preds: Predictions) -> pa.Schema:
 
 
 def _column(part: PartArray) -> pa.Array:
-    if isinstance(part, tuple):
-        return pa.array(part, pa.string())
-    if part.ndim == 1:
-        return pa.array(part)
+    if not isinstance(part, np.ndarray) or part.ndim == 1:
+        return plain_column(part)
     return pa.FixedSizeListArray.from_arrays(pa.array(part.reshape(-1)), part.shape[1])
 
 
