@@ -12,9 +12,9 @@ import focalcal as fc
 from focalcal.metrics.samples import confidence_samples, sample_statistics
 from focalcal.predictions import Predictions
 
-pairs = st.lists(st.tuples(st.floats(0, 1), st.booleans(), st.sampled_from([0.0, 0.5, 1.0, 3.0])), min_size=1, max_size=30).filter(
-    lambda rows: sum(weight for *_, weight in rows) > 0
-)
+pairs = st.lists(
+    st.tuples(st.floats(0, 1), st.booleans(), st.sampled_from([0.0, 0.5, 1.0, 3.0])), min_size=1, max_size=30
+).filter(lambda rows: sum(weight for *_, weight in rows) > 0)
 
 
 def slow_binary_ece(scores, outcomes, weights, bins=15):

@@ -1,7 +1,7 @@
 """The catalogue of metrics: names, meanings, units, ranges. Free of torch, so that ``--help`` can use it."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -252,3 +252,13 @@ METRICS: Mapping[str, Metric] = {
         better="higher",
     ),
 }
+
+
+def names_for(names: Iterable[str], num_classes: int, of: Of) -> tuple[str, ...]:
+    """Return those of the metrics that predictions of this number of classes, measured so, can have.
+
+    Examples:
+        >>> names_for(["ece", "classwise_ece", "top_5_accuracy"], num_classes=2, of="score")
+        ('ece', 'classwise_ece')
+    """
+    return tuple(name for name in names if num_classes >= METRICS[name].fewest_classes and of in METRICS[name].of)

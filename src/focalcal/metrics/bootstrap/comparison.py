@@ -13,13 +13,12 @@ from focalcal.metrics.bootstrap.intervals import (
     Replicates,
     check_resampling,
     checked_names,
-    names_for,
     replicate,
 )
 from focalcal.metrics.bootstrap.pairing import paired_with
 from focalcal.metrics.bootstrap.permutation import p_values
 from focalcal.metrics.bootstrap.replicates import RESAMPLED_METRICS
-from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.metrics.samples import SampleStatistics, measured, sample_statistics
 from focalcal.predictions import Predictions
 

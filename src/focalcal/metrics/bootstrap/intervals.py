@@ -1,6 +1,6 @@
 """Confidence intervals by the bootstrap: every metric at once, from counts and not from passes over the data."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from focalcal.metrics.bootstrap.interval_methods import (
     interval_from_replicates,
 )
 from focalcal.metrics.bootstrap.replicates import INTERVAL_METRICS, resample_samples
-from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.metrics.samples import SampleStatistics, measured, sample_statistics
 from focalcal.metrics.sums import names_from
 from focalcal.predictions import Predictions
@@ -222,11 +222,6 @@ def checked_names(
             nearest = did_you_mean(name, possible, cutoff=0.0) or "."
             raise ValueError(f"There is no metric {name!r}{nearest} (All: {', '.join(possible)}.)")
     return tuple(dict.fromkeys(metrics))
-
-
-def names_for(names: Iterable[str], num_classes: int, of: Of) -> tuple[str, ...]:
-    """Return those of the metrics that predictions of so many classes, measured so, can have."""
-    return tuple(name for name in names if num_classes >= METRICS[name].fewest_classes and of in METRICS[name].of)
 
 
 def check_resampling(samples: int, level: float, seed: int = 0) -> None:

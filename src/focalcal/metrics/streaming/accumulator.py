@@ -10,8 +10,7 @@ from torch import Tensor
 
 from focalcal.base.measures import MEASURES, Of, check_of
 from focalcal.metrics.binning import check_bins
-from focalcal.metrics.bootstrap.intervals import names_for
-from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.metrics.evaluation import Evaluation
 from focalcal.metrics.samples import (
     SampleStatistics,
