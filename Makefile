@@ -46,7 +46,7 @@ bench: $(PEERS)/.installed  ## measure speed beside peers and floors; prints the
 $(PEERS)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --upgrade pip
-	$(PEERS)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[references,report,translation]' seaborn playwright
+	$(PEERS)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[references,translation]' seaborn playwright
 	$(PEERS)/bin/python -m pip install --quiet --no-deps torch-uncertainty==0.13.0
 	@touch $@
 

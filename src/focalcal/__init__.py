@@ -3,261 +3,89 @@
 The public names are imported on first use, so that ``import focalcal`` stays fast.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from focalcal._version import __version__ as __version__
+from focalcal.base.lazy import lazy_names
 
 if TYPE_CHECKING:
-    # What a type checker and an editor see; at run time each name is imported on first use.
-    from focalcal import (
-        calibrators,
-        data,
-        diagnosis,
-        gamma,
-        losses,
-        metrics,
-        models,
-        plots,
-        predictions,
-        recipes,
-        report,
-        sweeps,
-        training,
-    )
-    from focalcal.calibrators import (
-        AutoCalibration,
-        BetaCalibration,
-        CalibrationWarning,
-        DirichletCalibration,
-        EnsembleTemperatureScaling,
-        FocalInverse,
-        FocalTemperatureScaling,
-        HistogramBinning,
-        Identity,
-        IsotonicCalibration,
-        MatrixScaling,
-        PlattScaling,
-        QuadraticScaling,
-        StructuredScaling,
-        TemperatureScaling,
-        VectorScaling,
-        build_calibrator,
-        load_calibrator,
-    )
-    from focalcal.data import DataSet, load_data, own_data
-    from focalcal.diagnosis import Diagnosis, diagnose
-    from focalcal.gamma import (
-        EpochGamma,
-        FixedGamma,
-        SampleGamma,
-        entropy_bound,
-        focal_optimum,
-        gamma_star,
-        gradient_factor,
-    )
-    from focalcal.losses import (
-        BrierLoss,
-        FocalLoss,
-        LabelSmoothingLoss,
-        MMCELoss,
-        binary_focal_loss,
-        brier_loss,
-        build_loss,
-        focal_loss,
-        linear_focal_loss,
-        mmce,
-        smoothed_cross_entropy,
-    )
-    from focalcal.metrics import (
-        Accumulator,
-        Evaluation,
-        compare,
-        compare_many,
-        evaluate,
-    )
-    from focalcal.metrics.bootstrap.intervals import bootstrap
-    from focalcal.models import build_model
-    from focalcal.predictions import (
-        Predictions,
-        PredictionsFile,
-        open_predictions,
-        predict,
-    )
-    from focalcal.recipes import Recipe, load_recipe, recipe_names
-    from focalcal.report import write_report
-    from focalcal.sweeps import SweepResult, sweep
-    from focalcal.training import Run, open_run, train
+    from focalcal import calibrators as calibrators
+    from focalcal import data as data
+    from focalcal import diagnosis as diagnosis
+    from focalcal import gamma as gamma
+    from focalcal import losses as losses
+    from focalcal import metrics as metrics
+    from focalcal import models as models
+    from focalcal import plots as plots
+    from focalcal import predictions as predictions
+    from focalcal import recipes as recipes
+    from focalcal import report as report
+    from focalcal import sweeps as sweeps
+    from focalcal import training as training
+    from focalcal.calibrators import AutoCalibration as AutoCalibration
+    from focalcal.calibrators import BetaCalibration as BetaCalibration
+    from focalcal.calibrators import CalibrationWarning as CalibrationWarning
+    from focalcal.calibrators import DirichletCalibration as DirichletCalibration
+    from focalcal.calibrators import EnsembleTemperatureScaling as EnsembleTemperatureScaling
+    from focalcal.calibrators import FocalInverse as FocalInverse
+    from focalcal.calibrators import FocalTemperatureScaling as FocalTemperatureScaling
+    from focalcal.calibrators import HistogramBinning as HistogramBinning
+    from focalcal.calibrators import Identity as Identity
+    from focalcal.calibrators import IsotonicCalibration as IsotonicCalibration
+    from focalcal.calibrators import MatrixScaling as MatrixScaling
+    from focalcal.calibrators import PlattScaling as PlattScaling
+    from focalcal.calibrators import QuadraticScaling as QuadraticScaling
+    from focalcal.calibrators import StructuredScaling as StructuredScaling
+    from focalcal.calibrators import TemperatureScaling as TemperatureScaling
+    from focalcal.calibrators import VectorScaling as VectorScaling
+    from focalcal.calibrators import build_calibrator as build_calibrator
+    from focalcal.calibrators import calibrator_drift as calibrator_drift
+    from focalcal.calibrators import load_calibrator as load_calibrator
+    from focalcal.data import DataSet as DataSet
+    from focalcal.data import load_data as load_data
+    from focalcal.data import own_data as own_data
+    from focalcal.diagnosis import Diagnosis as Diagnosis
+    from focalcal.diagnosis import diagnose as diagnose
+    from focalcal.gamma import EpochGamma as EpochGamma
+    from focalcal.gamma import FixedGamma as FixedGamma
+    from focalcal.gamma import SampleGamma as SampleGamma
+    from focalcal.gamma import entropy_bound as entropy_bound
+    from focalcal.gamma import focal_optimum as focal_optimum
+    from focalcal.gamma import gamma_star as gamma_star
+    from focalcal.gamma import gradient_factor as gradient_factor
+    from focalcal.losses import BinaryFocalLoss as BinaryFocalLoss
+    from focalcal.losses import BrierLoss as BrierLoss
+    from focalcal.losses import FocalLoss as FocalLoss
+    from focalcal.losses import LabelSmoothingLoss as LabelSmoothingLoss
+    from focalcal.losses import MMCELoss as MMCELoss
+    from focalcal.losses import binary_focal_loss as binary_focal_loss
+    from focalcal.losses import brier_loss as brier_loss
+    from focalcal.losses import build_loss as build_loss
+    from focalcal.losses import focal_loss as focal_loss
+    from focalcal.losses import linear_focal_loss as linear_focal_loss
+    from focalcal.losses import mmce as mmce
+    from focalcal.losses import smoothed_cross_entropy as smoothed_cross_entropy
+    from focalcal.metrics import Accumulator as Accumulator
+    from focalcal.metrics import Evaluation as Evaluation
+    from focalcal.metrics import compare as compare
+    from focalcal.metrics import compare_many as compare_many
+    from focalcal.metrics import evaluate as evaluate
+    from focalcal.metrics.bootstrap.intervals import bootstrap as bootstrap
+    from focalcal.models import build_model as build_model
+    from focalcal.predictions import Predictions as Predictions
+    from focalcal.predictions import PredictionsFile as PredictionsFile
+    from focalcal.predictions import open_predictions as open_predictions
+    from focalcal.predictions import predict as predict
+    from focalcal.recipes import Recipe as Recipe
+    from focalcal.recipes import load_recipe as load_recipe
+    from focalcal.recipes import recipe_names as recipe_names
+    from focalcal.report import write_report as write_report
+    from focalcal.sweeps import SweepResult as SweepResult
+    from focalcal.sweeps import SweepResults as SweepResults
+    from focalcal.sweeps import sweep as sweep
+    from focalcal.sweeps import sweep_many as sweep_many
+    from focalcal.training import Run as Run
+    from focalcal.training import open_run as open_run
+    from focalcal.training import train as train
 
-# Public name -> the module that has it.
-_WHERE = {
-    "gradient_factor": "focalcal.gamma",
-    "gamma_star": "focalcal.gamma",
-    "focal_optimum": "focalcal.gamma",
-    "entropy_bound": "focalcal.gamma",
-    "FixedGamma": "focalcal.gamma",
-    "EpochGamma": "focalcal.gamma",
-    "SampleGamma": "focalcal.gamma",
-    "focal_loss": "focalcal.losses",
-    "FocalLoss": "focalcal.losses",
-    "binary_focal_loss": "focalcal.losses",
-    "linear_focal_loss": "focalcal.losses",
-    "brier_loss": "focalcal.losses",
-    "BrierLoss": "focalcal.losses",
-    "mmce": "focalcal.losses",
-    "MMCELoss": "focalcal.losses",
-    "smoothed_cross_entropy": "focalcal.losses",
-    "LabelSmoothingLoss": "focalcal.losses",
-    "build_loss": "focalcal.losses",
-    "Predictions": "focalcal.predictions",
-    "PredictionsFile": "focalcal.predictions",
-    "open_predictions": "focalcal.predictions",
-    "predict": "focalcal.predictions",
-    "evaluate": "focalcal.metrics",
-    "Evaluation": "focalcal.metrics",
-    "Accumulator": "focalcal.metrics",
-    "compare": "focalcal.metrics",
-    "compare_many": "focalcal.metrics",
-    "bootstrap": "focalcal.metrics.bootstrap.intervals",
-    "TemperatureScaling": "focalcal.calibrators",
-    "VectorScaling": "focalcal.calibrators",
-    "StructuredScaling": "focalcal.calibrators",
-    "EnsembleTemperatureScaling": "focalcal.calibrators",
-    "AutoCalibration": "focalcal.calibrators",
-    "PlattScaling": "focalcal.calibrators",
-    "BetaCalibration": "focalcal.calibrators",
-    "QuadraticScaling": "focalcal.calibrators",
-    "MatrixScaling": "focalcal.calibrators",
-    "DirichletCalibration": "focalcal.calibrators",
-    "IsotonicCalibration": "focalcal.calibrators",
-    "HistogramBinning": "focalcal.calibrators",
-    "Identity": "focalcal.calibrators",
-    "FocalInverse": "focalcal.calibrators",
-    "FocalTemperatureScaling": "focalcal.calibrators",
-    "CalibrationWarning": "focalcal.calibrators",
-    "build_calibrator": "focalcal.calibrators",
-    "load_calibrator": "focalcal.calibrators",
-    "sweep": "focalcal.sweeps",
-    "SweepResult": "focalcal.sweeps",
-    "diagnose": "focalcal.diagnosis",
-    "Diagnosis": "focalcal.diagnosis",
-    "write_report": "focalcal.report",
-    "build_model": "focalcal.models",
-    "DataSet": "focalcal.data",
-    "load_data": "focalcal.data",
-    "own_data": "focalcal.data",
-    "Recipe": "focalcal.recipes",
-    "load_recipe": "focalcal.recipes",
-    "recipe_names": "focalcal.recipes",
-    "Run": "focalcal.training",
-    "open_run": "focalcal.training",
-    "train": "focalcal.training",
-}
-_SUBMODULES = (
-    "gamma",
-    "losses",
-    "models",
-    "data",
-    "recipes",
-    "training",
-    "predictions",
-    "metrics",
-    "calibrators",
-    "diagnosis",
-    "plots",
-    "report",
-    "sweeps",
-)
-
-__all__ = [
-    "Accumulator",
-    "AutoCalibration",
-    "BetaCalibration",
-    "BrierLoss",
-    "CalibrationWarning",
-    "DataSet",
-    "Diagnosis",
-    "DirichletCalibration",
-    "EnsembleTemperatureScaling",
-    "EpochGamma",
-    "Evaluation",
-    "FixedGamma",
-    "FocalInverse",
-    "FocalLoss",
-    "FocalTemperatureScaling",
-    "HistogramBinning",
-    "Identity",
-    "IsotonicCalibration",
-    "LabelSmoothingLoss",
-    "MMCELoss",
-    "MatrixScaling",
-    "PlattScaling",
-    "Predictions",
-    "PredictionsFile",
-    "QuadraticScaling",
-    "Recipe",
-    "Run",
-    "SampleGamma",
-    "StructuredScaling",
-    "SweepResult",
-    "TemperatureScaling",
-    "VectorScaling",
-    "__version__",
-    "binary_focal_loss",
-    "bootstrap",
-    "brier_loss",
-    "build_calibrator",
-    "build_loss",
-    "build_model",
-    "calibrators",
-    "compare",
-    "compare_many",
-    "data",
-    "diagnose",
-    "diagnosis",
-    "entropy_bound",
-    "evaluate",
-    "focal_loss",
-    "focal_optimum",
-    "gamma",
-    "gamma_star",
-    "gradient_factor",
-    "linear_focal_loss",
-    "load_calibrator",
-    "load_data",
-    "load_recipe",
-    "losses",
-    "metrics",
-    "mmce",
-    "models",
-    "open_predictions",
-    "open_run",
-    "own_data",
-    "plots",
-    "predict",
-    "predictions",
-    "recipe_names",
-    "recipes",
-    "report",
-    "smoothed_cross_entropy",
-    "sweep",
-    "sweeps",
-    "train",
-    "training",
-    "write_report",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        value = getattr(importlib.import_module(_WHERE[name]), name)
-    elif name in _SUBMODULES:
-        value = importlib.import_module(f"focalcal.{name}")
-    else:
-        raise AttributeError(f"module 'focalcal' has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -78,7 +78,10 @@ def test_traceback_of_bad_input(focalcal, tmp_path):
 
 
 def test_a_missing_extra_is_wrong_usage_and_another_import_error_is_a_bug(focalcal, monkeypatch, over_confident):
-    for message, code in (("It needs Jinja2: install focalcal[report].", 2), ("cannot import name 'x'", 3)):
+    for message, code in (
+        ("It needs focalcal[plots].", 2),
+        ("cannot import name 'x'", 3),
+    ):
 
         def broken(*_, message=message, **__):
             raise ImportError(message)

@@ -115,8 +115,3 @@ def test_no_file_of_a_run_is_overwritten(refused, folder):
     assert "is a file of the run run" in refused("run", "--out", "run/history.jsonl")
     assert target.read_bytes() == before
     assert (folder / "run" / "history.jsonl").read_text() == "{}\n"
-
-
-def test_a_missing_extra_is_one_sentence(refused, folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    assert "install focalcal[report]" in refused("test.npz", "--bootstrap", 0)

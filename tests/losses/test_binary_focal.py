@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 
 import focalcal as fc
@@ -47,7 +48,57 @@ def test_class_weights_that_fit_nothing_are_refused_at_construction():
         fc.BrierLoss(weight=torch.ones(2, requires_grad=True))
 
 
+def usual_formula(logit, target, gamma, alpha):
+    """The binary focal loss as it was first published: α_t (1 − p_t)^γ times the cross-entropy."""
+    p = logit.sigmoid()
+    p_t = torch.where(target == 1, p, 1 - p)
+    alpha_t = torch.where(target == 1, alpha, 1 - alpha)
+    return alpha_t * (1 - p_t) ** gamma * -p_t.log()
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.25, 0.5, 1.0])
+@pytest.mark.parametrize("gamma", [0.0, 2.0, 3.5])
+def test_alpha_is_the_usual_one(gamma, alpha):
+    logit, target = torch.randn(3, 5, dtype=torch.float64), torch.randint(2, (3, 5))
+    expected = usual_formula(logit, target, gamma, alpha)
+    torch.testing.assert_close(fc.binary_focal_loss(logit, target, gamma, alpha=alpha, reduction="none"), expected)
+    module = fc.BinaryFocalLoss(gamma, alpha=alpha, reduction="sum")
+    torch.testing.assert_close(module(logit, target), expected.sum())
+
+
+def test_the_module_is_a_bce_with_logits_loss():
+    logit, target = torch.randn(4, 3), torch.rand(4, 3)
+    weight = torch.tensor([1.0, 2.0, 3.0])
+    ours = fc.BinaryFocalLoss(0.0, pos_weight=weight)
+    assert isinstance(ours, nn.BCEWithLogitsLoss)
+    assert ours.state_dict().keys() == {"pos_weight"}
+    torch.testing.assert_close(ours(logit, target), nn.BCEWithLogitsLoss(pos_weight=weight)(logit, target))
+    one = fc.BinaryFocalLoss(2.0, pos_weight=3.0)
+    torch.testing.assert_close(one(logit, target), fc.binary_focal_loss(logit, target, 2.0, pos_weight=3.0))
+
+
+def test_the_module_follows_a_schedule():
+    loss, logit, target = fc.BinaryFocalLoss(fc.EpochGamma({0: 5.0, 2: 1.0})), torch.randn(9), torch.ones(9)
+    for epoch, gamma in ((0, 5.0), (1, 5.0), (2, 1.0)):
+        loss.set_epoch(epoch)
+        assert loss(logit, target) == fc.binary_focal_loss(logit, target, gamma)
+    with pytest.raises(ValueError, match="counted from 0"):
+        loss.set_epoch(-1)
+
+
+def test_the_module_compiles_and_shows_itself():
+    loss, logit, target = fc.BinaryFocalLoss("flsd-53", alpha=0.25), torch.randn(9), torch.ones(9)
+    compiled = torch.compile(loss, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(logit, target), loss(logit, target))
+    assert "alpha=0.25, reduction='mean'" in repr(loss)
+
+
 def test_binary_errors():
+    for alpha in (-0.1, 1.5, float("nan")):
+        with pytest.raises(ValueError, match=r"alpha must lie in \[0, 1\]"):
+            fc.binary_focal_loss(torch.zeros(2), torch.zeros(2), alpha=alpha)
+        with pytest.raises(ValueError, match=r"alpha must lie in \[0, 1\]"):
+            fc.BinaryFocalLoss(alpha=alpha)
     with pytest.raises(ValueError, match=r"pos_weight of shape \(3,\) does not broadcast"):
         fc.binary_focal_loss(torch.zeros(2), torch.zeros(2), pos_weight=torch.ones(3))
     with pytest.raises(ValueError, match=r"shape \(2,\).*got \(3,\)"):

@@ -23,11 +23,17 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
     def get(name: str) -> Any:
         if name not in where:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(where[name]), name)
+        # What the package lists from itself is a module of it.
+        is_module = where[name] == package
+        value = importlib.import_module(f"{package}.{name}" if is_module else where[name])
+        value = value if is_module else getattr(value, name)
         setattr(module, name, value)
         return value
 
-    return get, lambda: sorted({*where, *vars(module)}), sorted(where)
+    def list_names() -> list[str]:
+        return sorted({*where, *(name for name in vars(module) if name.startswith("__"))})
+
+    return get, list_names, sorted(where)
 
 
 def _listed(source: str) -> dict[str, str]:

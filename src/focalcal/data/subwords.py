@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import io
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from focalcal.base.files import atomic_writer
+from focalcal.base.files import atomic_writer, read_bytes
+from focalcal.base.optional import import_optional
 from focalcal.data.data_files import cache_folder
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class SubwordVocabulary:
     def load(cls, path: Path) -> SubwordVocabulary:
         """Read what `save` has written."""
         try:
-            return cls(path.read_bytes())
+            return cls(read_bytes(path))
         except OSError as error:
             raise ValueError(f"{path} cannot be read: {error.strerror or error}.") from error
 
@@ -142,8 +142,4 @@ def _learn(texts: list[str], size: int, kind: Kind) -> bytes:
 
 
 def _sentencepiece() -> Any:
-    if importlib.util.find_spec("sentencepiece") is None:
-        raise ValueError("Subwords need sentencepiece, which is not installed (pip install 'focalcal[translation]').")
-    import sentencepiece
-
-    return sentencepiece
+    return import_optional("sentencepiece", extra="translation", what="Subwords")

@@ -1,7 +1,8 @@
 """Losses: one file per family, and ``build_loss`` by the paper's names."""
 
+from focalcal.losses.binary_focal import BinaryFocalLoss, binary_focal_loss
 from focalcal.losses.brier import BrierLoss, brier_loss
-from focalcal.losses.focal import FocalLoss, binary_focal_loss, focal_loss
+from focalcal.losses.focal import FocalLoss, focal_loss
 from focalcal.losses.linear_focal import linear_focal_loss
 from focalcal.losses.mmce import MMCELoss, mmce
 from focalcal.losses.registry import LOSS_NAMES, build_loss
@@ -9,6 +10,7 @@ from focalcal.losses.smoothing import LabelSmoothingLoss, smoothed_cross_entropy
 
 __all__ = [
     "LOSS_NAMES",
+    "BinaryFocalLoss",
     "BrierLoss",
     "FocalLoss",
     "LabelSmoothingLoss",

@@ -47,8 +47,8 @@ def _terms(given: LossInput) -> Tensor:
     return distance if given.weight is None else distance * (q * given.weight).sum(1)
 
 
-class BrierLoss(nn.Module):
-    """``brier_loss`` as a module.
+class BrierLoss(nn.CrossEntropyLoss):
+    """``brier_loss`` as a module, a subclass of ``torch.nn.CrossEntropyLoss`` because it takes the same input.
 
     Examples:
         >>> import torch
@@ -56,17 +56,14 @@ class BrierLoss(nn.Module):
         tensor(0.5000)
     """
 
-    weight: Tensor | None
+    reduction: Reduction
 
     def __init__(
         self, *, weight: Tensor | None = None, ignore_index: int = -100, reduction: Reduction = "mean"
     ) -> None:
-        super().__init__()
         check_options(reduction)
         check_weight(weight)
-        self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
-        self.reduction: Reduction = reduction
+        super().__init__(weight, ignore_index=ignore_index, reduction=reduction)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Compute the Brier loss of logits (N, C, …)."""

@@ -1,6 +1,5 @@
-"""Focal loss, multi-class and binary, with γ fixed or chosen by a policy."""
+"""Multi-class focal loss, with γ fixed or chosen by a policy."""
 
-import torch
 from torch import Tensor, nn
 
 from focalcal.gamma import GammaPolicy, as_policy
@@ -14,6 +13,7 @@ from focalcal.losses.loss_input import (
     check_weight,
     prepare,
 )
+from focalcal.losses.named_gamma import policy_of
 
 
 def focal_loss(
@@ -71,11 +71,12 @@ def focal_loss(
         raise
 
 
-class FocalLoss(nn.Module):
-    """``focal_loss`` as a module that replaces ``torch.nn.CrossEntropyLoss``.
+class FocalLoss(nn.CrossEntropyLoss):
+    """``focal_loss`` as a module that replaces ``torch.nn.CrossEntropyLoss``, which it is a subclass of.
 
     Args:
-        gamma: γ ≥ 0 or a policy. With ``EpochGamma`` call ``set_epoch`` at the start of each epoch.
+        gamma: γ ≥ 0, a policy, or a name of the paper: "fl-3" (any "fl-<γ>"), "flsd-53", "flsd-532", "flsc-531",
+            "flsc-532". With ``EpochGamma``, and with flsc-…, call ``set_epoch`` at the start of each epoch.
         weight: (C,) weights of the classes; a buffer that moves with the module.
         ignore_index: Class index that contributes nothing.
         label_smoothing: ε of PyTorch's smoothing.
@@ -84,16 +85,16 @@ class FocalLoss(nn.Module):
 
     Examples:
         >>> import torch, focalcal as fc
-        >>> criterion = fc.FocalLoss(fc.SampleGamma.flsd53())
+        >>> criterion = fc.FocalLoss("flsd-53")
         >>> criterion(torch.zeros(4, 5), torch.tensor([0, 1, 2, 3])).round(decimals=4)  # p = 0.2 takes γ = 3
         tensor(0.8240)
     """
 
-    weight: Tensor | None
+    reduction: Reduction
 
     def __init__(
         self,
-        gamma: float | GammaPolicy = 3.0,
+        gamma: float | str | GammaPolicy = 3.0,
         *,
         weight: Tensor | None = None,
         ignore_index: int = -100,
@@ -101,14 +102,10 @@ class FocalLoss(nn.Module):
         reduction: Reduction = "mean",
         validate: bool = False,
     ) -> None:
-        super().__init__()
         check_options(reduction, label_smoothing)
         check_weight(weight)
-        self.gamma = as_policy(gamma)
-        self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
-        self.label_smoothing = label_smoothing
-        self.reduction: Reduction = reduction
+        super().__init__(weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing)
+        self.gamma = policy_of(gamma)
         self.validate = validate
         self.epoch = 0
 
@@ -133,60 +130,3 @@ class FocalLoss(nn.Module):
     def extra_repr(self) -> str:
         """Show the γ policy, the reduction and the smoothing."""
         return f"{self.gamma}, reduction={self.reduction!r}, label_smoothing={self.label_smoothing}"
-
-
-def binary_focal_loss(
-    logit: Tensor,
-    target: Tensor,
-    gamma: float | GammaPolicy = 3.0,
-    *,
-    pos_weight: Tensor | float | None = None,
-    reduction: Reduction = "mean",
-) -> Tensor:
-    """Compute the focal loss of one logit per decision: the two-class ``focal_loss`` of logits (0, z).
-
-    With p = sigmoid(z) and a target t in [0, 1]: −t w (1 − p)^γ log p − (1 − t) p^γ log(1 − p). At γ = 0 it is
-    ``binary_cross_entropy_with_logits``.
-
-    Args:
-        logit: z of any shape.
-        target: Probability of the positive class, of the same shape; booleans and 0/1 integers work too.
-        gamma: γ ≥ 0 or a policy; each of the two terms takes the γ of its own probability.
-        pos_weight: w, weight of the positive class; a number, or a tensor that broadcasts with ``logit``.
-        reduction: "mean", "sum" or "none".
-
-    Returns:
-        A scalar, or the loss of each element for "none".
-
-    Examples:
-        >>> import torch
-        >>> binary_focal_loss(torch.tensor([2.0, -1.0]), torch.tensor([1, 1]), gamma=2.0).round(decimals=4)
-        tensor(0.3518)
-    """
-    if not isinstance(logit, Tensor) or not logit.is_floating_point():
-        raise TypeError("The logit must be a floating-point tensor.")
-    if not isinstance(target, Tensor) or target.shape != logit.shape:
-        shape = tuple(target.shape) if isinstance(target, Tensor) else type(target).__name__
-        raise ValueError(f"A logit of shape {tuple(logit.shape)} needs a target of the same shape, got {shape}.")
-    if target.is_complex():
-        raise TypeError("The target must hold probabilities of the positive class, got complex numbers.")
-    check_options(reduction)
-    positive = target.to(logit.dtype)
-    mass = torch.stack([1 - positive, positive * _positive_weight(pos_weight, logit)], -1).reshape(-1, 2)
-    pairs = torch.stack([torch.zeros_like(logit), logit], -1).reshape(-1, 2)
-    # Traceable: only this function holds the pairs, which a second derivative of the fused one would need.
-    given = prepare(pairs, mass, reduction="none")
-    terms = traceable_focal(given, FocalRule(as_policy(gamma), 0.0)).reshape(logit.shape)
-    return {"none": terms, "sum": terms.sum(), "mean": terms.mean()}[reduction]
-
-
-def _positive_weight(pos_weight: Tensor | float | None, logit: Tensor) -> Tensor | float:
-    if pos_weight is None:
-        return 1.0
-    if not isinstance(pos_weight, Tensor):
-        return pos_weight
-    try:
-        return pos_weight.expand(logit.shape)
-    except RuntimeError:
-        shapes = f"{tuple(pos_weight.shape)} does not broadcast to the logit's {tuple(logit.shape)}"
-        raise ValueError(f"pos_weight of shape {shapes}.") from None

@@ -99,7 +99,7 @@ def _check_width(width: float) -> None:
         raise ValueError(f"The kernel's width must be positive, got {width}.")
 
 
-class MMCELoss(nn.Module):
+class MMCELoss(nn.CrossEntropyLoss):
     """Cross-entropy + λ · MMCE.
 
     The penalty belongs to the batch, not to a sample. Under ``sum`` it is multiplied by what the mean divides by, the
@@ -126,7 +126,7 @@ class MMCELoss(nn.Module):
         tensor(3.9462)
     """
 
-    weight: Tensor | None
+    reduction: Reduction
 
     def __init__(
         self,
@@ -139,7 +139,6 @@ class MMCELoss(nn.Module):
         ignore_index: int = -100,
         reduction: Reduction = "mean",
     ) -> None:
-        super().__init__()
         check_options(reduction)
         check_weight(weight)
         _check_width(width)
@@ -149,13 +148,11 @@ class MMCELoss(nn.Module):
             raise ValueError(f"normalization must be published or formula, got {normalization!r}.")
         if not penalty >= 0:
             raise ValueError(f"The penalty must be at least 0, got {penalty}.")
+        super().__init__(weight, ignore_index=ignore_index, reduction=reduction)
         self.penalty = penalty
         self.weighted = weighted
         self.width = width
         self.normalization = normalization
-        self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
-        self.reduction: Reduction = reduction
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Compute cross-entropy of logits (N, C, …) plus the penalty."""

@@ -6,38 +6,22 @@ from typing import Any
 
 from torch import nn
 
-from focalcal.gamma import EpochGamma, SampleGamma
 from focalcal.loss_names import LOSS_NAMES, numbered_loss, problem_of_loss
 from focalcal.losses.brier import BrierLoss
 from focalcal.losses.cross_entropy import CrossEntropyLoss
 from focalcal.losses.focal import FocalLoss
 from focalcal.losses.mmce import MMCELoss
+from focalcal.losses.named_gamma import named_gamma
 from focalcal.losses.smoothing import LabelSmoothingLoss
 
 __all__ = ["LOSS_NAMES", "build_loss"]
 
-# Length of the runs that the γ schedules of the paper are meant for.
-_PAPER_EPOCHS = 350
-
-
-def _schedule(last: float, total_epochs: int | None) -> EpochGamma:
-    return EpochGamma({0: 5.0, 100: 3.0, 250: last}).scaled(
-        _PAPER_EPOCHS if total_epochs is None else total_epochs, of=_PAPER_EPOCHS
-    )
-
-
-# Those whose names hold a number are built by it.
 _BUILDERS: dict[str, Callable[..., nn.Module]] = {
     "cross-entropy": CrossEntropyLoss,
     "brier": BrierLoss,
     "mmce": partial(MMCELoss, normalization="published"),
     "mmce-formula": partial(MMCELoss, normalization="formula"),
-    "flsc-531": lambda epochs=None, **options: FocalLoss(_schedule(1.0, epochs), **options),
-    "flsc-532": lambda epochs=None, **options: FocalLoss(_schedule(2.0, epochs), **options),
-    "flsd-53": lambda **options: FocalLoss(SampleGamma.flsd53(), **options),
-    "flsd-532": lambda **options: FocalLoss(SampleGamma.flsd532(), **options),
 }
-_NUMBERED: dict[str, type[nn.Module]] = {"fl": FocalLoss, "ls": LabelSmoothingLoss}
 
 
 def build_loss(name: str, *, epochs: int | None = None, **options: Any) -> nn.Module:
@@ -66,8 +50,8 @@ def build_loss(name: str, *, epochs: int | None = None, **options: Any) -> nn.Mo
     if problem is not None:
         raise ValueError(problem if problem.endswith("?") else f"{problem}.")
     numbered = numbered_loss(name)
-    if numbered is not None:
-        return _NUMBERED[numbered[0]](numbered[1], **options)
-    if name.startswith("flsc-"):
-        return _BUILDERS[name](epochs=epochs, **options)
-    return _BUILDERS[name](**options)
+    if numbered is not None and numbered[0] == "ls":
+        return LabelSmoothingLoss(numbered[1], **options)
+    if name in _BUILDERS:
+        return _BUILDERS[name](**options)
+    return FocalLoss(named_gamma(name, epochs), **options)

@@ -64,8 +64,8 @@ def _check_alpha(alpha: float) -> None:
         raise ValueError(f"alpha must lie in [0, 1), got {alpha}.")
 
 
-class LabelSmoothingLoss(nn.Module):
-    """``smoothed_cross_entropy`` as a module (LS-0.05 of the paper).
+class LabelSmoothingLoss(nn.CrossEntropyLoss):
+    """``smoothed_cross_entropy`` as a module (LS-0.05 of the paper); ``label_smoothing``, PyTorch's own, stays 0.
 
     Examples:
         >>> import torch
@@ -73,7 +73,7 @@ class LabelSmoothingLoss(nn.Module):
         tensor(0.2269)
     """
 
-    weight: Tensor | None
+    reduction: Reduction
 
     def __init__(
         self,
@@ -83,14 +83,11 @@ class LabelSmoothingLoss(nn.Module):
         ignore_index: int = -100,
         reduction: Reduction = "mean",
     ) -> None:
-        super().__init__()
         check_options(reduction)
         check_weight(weight)
         _check_alpha(alpha)
+        super().__init__(weight, ignore_index=ignore_index, reduction=reduction)
         self.alpha = alpha
-        self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
-        self.reduction: Reduction = reduction
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Compute the smoothed cross-entropy of logits (N, C, …)."""

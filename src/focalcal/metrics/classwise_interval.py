@@ -10,6 +10,7 @@ of another so small, that a sum of independent terms is as good, and its quantil
 """
 
 import math
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -68,41 +69,68 @@ class FoldedClassSums:
         return np.stack(found)
 
 
-def classwise_interval(
-    preds: Predictions, sums: FoldedClassSums, level: float, clusters: Tensor | None = None, seed: int = 0
-) -> Interval:
-    """Return the interval of classwise-ECE.
+class ClasswiseInterval:
+    """The interval of classwise-ECE, at any level from the same two passes.
 
     Args:
         preds: What the sums were made of: without masked classes, weights scaled.
         sums: Of the first pass.
-        level: Of the interval.
         clusters: (N,) number of the cluster of each sample; None where samples are independent.
         seed: Seed for the draws.
     """
-    gaps, noise = sums.gaps(), sums.noise()
-    weight = torch.ones(len(preds), dtype=torch.float64) if preds.weights is None else preds.weights
-    total, bins, classes = float(weight.sum()), gaps.shape[1], gaps.shape[2]
-    estimate = float(np.abs(gaps.sum(0)).sum()) / total / classes
-    others, spread = gaps.sum(0) - gaps, noise.sum(0) - noise
-    lower = np.clip(np.divide(others, np.sqrt(spread), out=np.zeros_like(others), where=spread > 0), -1, 1)
-    shares = sample_shares(preds, np.concatenate([lower, signs(gaps.sum(0, keepdims=True))])) / classes
-    unit = np.arange(len(preds)) if clusters is None else clusters.numpy()
-    units = int(unit.max()) + 1
-    mass = sum_at(unit, weight.numpy(), units)
-    # What one sample adds is at most 2/K here, where it is at most 1 for ECE.
-    margin = 2 / classes * z_score(level) ** 2 * float((mass**2).sum()) / total**2
 
-    def bound(share: Array) -> tuple[float, float]:
-        parts = sum_at(unit, weight.numpy() * share, units)
-        mean = float(parts.sum()) / total
-        return mean, z_score(level) * math.sqrt(float(((parts - mean * mass) ** 2).sum())) / total + margin
+    def __init__(
+        self, preds: Predictions, sums: FoldedClassSums, clusters: Tensor | None = None, seed: int = 0
+    ) -> None:
+        self._preds, self._seed = preds, seed
+        self._gaps, self._noise = sums.gaps(), sums.noise()
+        self._weight = torch.ones(len(preds), dtype=torch.float64) if preds.weights is None else preds.weights
+        self._total = float(self._weight.sum())
+        self._unit = np.arange(len(preds)) if clusters is None else clusters.numpy()
+        self._mass = sum_at(self._unit, self._weight.numpy(), int(self._unit.max()) + 1)
+        self.estimate = float(np.abs(self._gaps.sum(0)).sum()) / self._total / preds.num_classes
 
-    high = estimate + bound(shares[1])[1]
-    if estimate <= _chance_quantile(preds, weight, noise.sum(0), (1 + level) / 2, bins, seed):
-        return 0.0, high
-    mean, allowance = bound(shares[0])
-    return min(max(mean - allowance, 0.0), estimate), high
+    def at(self, level: float) -> Interval:
+        """Return the ends at a level."""
+        high = self.estimate + self._bound(self._shares[1], level)[1]
+        if self.estimate <= self._chance_quantile((1 + level) / 2):
+            return 0.0, high
+        mean, allowance = self._bound(self._shares[0], level)
+        return min(max(mean - allowance, 0.0), self.estimate), high
+
+    @cached_property
+    def _shares(self) -> Array:
+        """What each sample adds, (2, N): in the direction that the other folds choose, and in that of the estimate."""
+        others, spread = self._gaps.sum(0) - self._gaps, self._noise.sum(0) - self._noise
+        lower = np.clip(np.divide(others, np.sqrt(spread), out=np.zeros_like(others), where=spread > 0), -1, 1)
+        directions = np.concatenate([lower, signs(self._gaps.sum(0, keepdims=True))])
+        return sample_shares(self._preds, directions) / self._preds.num_classes
+
+    def _bound(self, share: Array, level: float) -> tuple[float, float]:
+        """Return the mean of shares, and what is to be allowed for its error."""
+        parts = sum_at(self._unit, self._weight.numpy() * share, len(self._mass))
+        mean = float(parts.sum()) / self._total
+        error = math.sqrt(float(((parts - mean * self._mass) ** 2).sum())) / self._total
+        # What one sample adds is at most 2/K here, where it is at most 1 for ECE.
+        margin = 2 / self._preds.num_classes * float((self._mass**2).sum()) / self._total**2
+        return mean, z_score(level) * error + z_score(level) ** 2 * margin
+
+    def _chance_quantile(self, probability: float) -> float:
+        """Return a quantile of the classwise-ECE that a perfectly calibrated model would show."""
+        bins, classes = self._gaps.shape[1:]
+        if bins * classes <= _MOST_COVARIANCES:
+            return float(np.quantile(self._chance, probability))
+        # Sums of squared weights where those are of weights.
+        heavier = float(self._weight.square().sum()) / self._total
+        sizes = np.sqrt(self._noise.sum(0) * heavier) / self._total / classes
+        mean, deviation = sizes.sum() * math.sqrt(2 / math.pi), math.sqrt(float((sizes**2).sum()) * (1 - 2 / math.pi))
+        return float(mean + z_score(2 * probability - 1) * deviation)
+
+    @cached_property
+    def _chance(self) -> Array:
+        """Draws of the classwise-ECE that a perfectly calibrated model would show."""
+        drawn = _draw_noise(self._preds, self._weight, self._gaps.shape[1], self._seed)
+        return np.asarray(np.abs(drawn / self._total / self._preds.num_classes).sum(0))
 
 
 def sample_shares(preds: Predictions, directions: Array) -> Array:
@@ -130,21 +158,6 @@ def sample_shares(preds: Predictions, directions: Array) -> Array:
             found[which, part] = share
         start = part.stop
     return found.numpy()
-
-
-def _chance_quantile(
-    preds: Predictions, weight: Tensor, noise: Array, probability: float, bins: int, seed: int
-) -> float:
-    """Return a quantile of the classwise-ECE that a perfectly calibrated model would show."""
-    total, classes = float(weight.sum()), preds.num_classes
-    # Sums of squared weights where those are of weights.
-    heavier = float(weight.square().sum()) / total
-    if bins * classes <= _MOST_COVARIANCES:
-        drawn = _draw_noise(preds, weight, bins, seed) / total / classes
-        return float(np.quantile(np.abs(drawn).sum(0), probability))
-    sizes = np.sqrt(noise * heavier) / total / classes
-    mean, deviation = sizes.sum() * math.sqrt(2 / math.pi), math.sqrt(float((sizes**2).sum()) * (1 - 2 / math.pi))
-    return float(mean + z_score(2 * probability - 1) * deviation)
 
 
 def _draw_noise(preds: Predictions, weight: Tensor, bins: int, seed: int) -> Array:

@@ -13,7 +13,7 @@ from torch import Tensor
 from focalcal.metrics.binning import bin_index, check_bins, sum_by_index
 from focalcal.metrics.bootstrap.intervals import check_resampling
 from focalcal.metrics.calibration_error import mce
-from focalcal.metrics.classwise_interval import FoldedClassSums, classwise_interval
+from focalcal.metrics.classwise_interval import ClasswiseInterval, FoldedClassSums
 from focalcal.metrics.gap_intervals import (
     AbsoluteGaps,
     Interval,
@@ -28,6 +28,8 @@ from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.smooth_intervals import smooth_interval
 from focalcal.metrics.sums import Sums
 from focalcal.predictions import Predictions
+
+HONEST_METRICS = ("ece", "ada_ece", "debiased_ece", "smooth_ece", "mce", "ks_error", "classwise_ece")
 
 
 class HonestIntervals:
@@ -120,6 +122,45 @@ class HonestIntervals:
         return largest_gap_interval(count, sure, right, effective, level)
 
 
+class CalibrationErrors:
+    """All calibration errors of predictions, each with its interval at any level.
+
+    Args:
+        preds: Predictions with labels.
+        bins: Number of bins of the binned metrics.
+        clusters: (N,) int64 numbers from 0 on of the clusters that samples belong to; None where they are independent.
+        seed: Seed for the draws of what a perfectly calibrated model would show.
+
+    Attributes:
+        estimates: The errors by the metric's name.
+    """
+
+    def __init__(self, preds: Predictions, bins: int = 15, clusters: Tensor | None = None, seed: int = 0) -> None:
+        preds = measured(preds)
+        samples = confidence_samples(preds)
+        sums = FoldedClassSums(preds.num_classes, bins, preds.weights is not None)
+        for block, probs in block_probabilities(preds):
+            sums.add(probs, block.hard_labels, block.weights)
+        self._of_confidence = HonestIntervals(samples, bins, clusters, seed)
+        self._classwise = ClasswiseInterval(preds, sums, clusters, seed)
+        ranked = Sums(ranking=self._of_confidence.ranking)
+        self.estimates = {
+            "ece": self._of_confidence.binned.value,
+            "ada_ece": ada_ece(ranked),
+            "debiased_ece": debiased_ece(ranked),
+            "smooth_ece": float(Residuals.of_samples(samples).solution[0]),
+            "mce": mce(preds, bins=bins),
+            "ks_error": ks_error(ranked),
+            "classwise_ece": self._classwise.estimate,
+        }
+
+    def interval(self, name: str, level: float) -> Interval:
+        """Return the ends of the interval of a metric."""
+        if name == "classwise_ece":
+            return self._classwise.at(level)
+        return self._of_confidence.interval(name, self.estimates[name], level)
+
+
 def calibration_intervals(
     preds: Predictions, *, bins: int = 15, level: float = 0.90, seed: int = 0
 ) -> dict[str, Interval]:
@@ -146,22 +187,7 @@ def calibration_intervals(
     """
     check_bins(bins)
     check_resampling(1, level, seed)
-    preds = measured(preds)
-    samples = confidence_samples(preds)
-    if len(samples) < 2:
-        raise ValueError(f"An interval needs at least 2 samples, and there are {len(samples)}.")
-    sums = FoldedClassSums(preds.num_classes, bins, preds.weights is not None)
-    for block, probs in block_probabilities(preds):
-        sums.add(probs, block.hard_labels, block.weights)
-    honest = HonestIntervals(samples, bins, seed=seed)
-    ranked = Sums(ranking=honest.ranking)
-    estimates = {
-        "ece": honest.binned.value,
-        "ada_ece": ada_ece(ranked),
-        "debiased_ece": debiased_ece(ranked),
-        "smooth_ece": float(Residuals.of_samples(samples).solution[0]),
-        "mce": mce(preds, bins=bins),
-        "ks_error": ks_error(ranked),
-    }
-    found = {name: honest.interval(name, estimate, level) for name, estimate in estimates.items()}
-    return found | {"classwise_ece": classwise_interval(preds, sums, level, seed=seed)}
+    if len(preds) < 2:
+        raise ValueError(f"An interval needs at least 2 samples, and there are {len(preds)}.")
+    errors = CalibrationErrors(preds, bins, seed=seed)
+    return {name: errors.interval(name, level) for name in errors.estimates}

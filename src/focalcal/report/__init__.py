@@ -1,18 +1,13 @@
-"""The report: one HTML file about a model or a comparison of models. Needs ``focalcal[report]``.
+"""The report: one HTML file about a model or a comparison of models.
 
 The names are imported on first use: the command line takes its words from here, and must not wait for torch.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from focalcal.base.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from focalcal.report.writing import write_report
+    from focalcal.report.writing import write_report as write_report
 
-__all__ = ["write_report"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(importlib.import_module("focalcal.report.writing"), name)
-    raise AttributeError(f"module 'focalcal.report' has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy_names(__name__)

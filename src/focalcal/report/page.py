@@ -19,9 +19,12 @@ def render(content: Mapping[str, Any], data: Mapping[str, Any], numbers: Mapping
         data: Values for the script.
         numbers: The content of the download.
     """
-    jinja2, plotly_script = _packages()
+    import jinja2  # these take a while to import
+    import markupsafe
+    from plotly.offline import get_plotlyjs
+
     # For what is written by us or by Plotly, and for JSON that is escaped; the template escapes everything else.
-    trusted = jinja2.utils.markupsafe.Markup
+    trusted = markupsafe.Markup
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -31,7 +34,7 @@ def render(content: Mapping[str, Any], data: Mapping[str, Any], numbers: Mapping
             **content,
             style=trusted(_template("report.css")),
             script=trusted(_template("report.js")),
-            plotly=trusted(_inside_script(plotly_script)),
+            plotly=trusted(_inside_script(get_plotlyjs())),
             data=trusted(safe_json(data)),
             numbers=trusted(safe_json(numbers)),
         )
@@ -56,12 +59,3 @@ def _template(name: str) -> str:
 def _inside_script(text: str) -> str:
     """Escape a script so that it cannot end the element around it."""
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _packages() -> tuple[Any, str]:
-    try:
-        import jinja2
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise ImportError("The report needs Jinja2 and Plotly: install focalcal[report].") from error
-    return jinja2, get_plotlyjs()

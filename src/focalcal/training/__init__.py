@@ -3,25 +3,16 @@
 The names are imported on first use: reading a run needs none of the packages that train.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from focalcal.base.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from focalcal.training.run import train
-    from focalcal.training.run_directory import Run, RunDirectory, open_run
-    from focalcal.training.stopping import Diverged, Interrupted
+    from focalcal.training.run import train as train
+    from focalcal.training.run_directory import Run as Run
+    from focalcal.training.run_directory import RunDirectory as RunDirectory
+    from focalcal.training.run_directory import open_run as open_run
+    from focalcal.training.stopping import Diverged as Diverged
+    from focalcal.training.stopping import Interrupted as Interrupted
 
-_HOMES = {
-    "run": ("train",),
-    "run_directory": ("Run", "RunDirectory", "open_run"),
-    "stopping": ("Diverged", "Interrupted"),
-}
-
-__all__ = ["Diverged", "Interrupted", "Run", "RunDirectory", "open_run", "train"]
-
-
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"focalcal.training.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy_names(__name__)

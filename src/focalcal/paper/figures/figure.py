@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from focalcal.base.files import atomic_writer, check_destination
 from focalcal.paper.figures.panels import Panel, draw_panel, panel_records
 from focalcal.paper.table_formats import records_to_csv
+from focalcal.plots.axes import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,13 +59,9 @@ class PaperFigure:
         return cast("Figure", axes[0].figure)
 
     def _new_axes(self) -> list[Axes]:
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise ImportError("Pictures need matplotlib: install focalcal[plots].") from error
         rows = -(-len(self.panels) // self.columns)
         columns = min(self.columns, len(self.panels))
-        figure = Figure(figsize=(4.2 * columns, 3.3 * rows), layout="constrained")
+        figure = new_figure(figsize=(4.2 * columns, 3.3 * rows), layout="constrained")
         figure.suptitle(self.title)
         axes = list(figure.subplots(rows, columns, squeeze=False).flat)
         for spare in axes[len(self.panels) :]:

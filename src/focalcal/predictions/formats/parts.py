@@ -12,6 +12,7 @@ from typing import Any, cast, get_args
 import numpy as np
 from torch import Tensor
 
+from focalcal.base.files import parse_json
 from focalcal.base.measures import Of
 from focalcal.predictions.checks import largest_row_sum_error, row_sum_tolerance
 from focalcal.predictions.container import Predictions
@@ -176,7 +177,7 @@ def write_marked_text(preds: Predictions) -> dict[str, str]:
 
 def read_text(text: Mapping[str, str]) -> Metadata:
     """Read what :func:`write_text` wrote."""
-    provenance = json.loads(text.get("provenance", "{}"))
+    provenance = parse_json(text.get("provenance", "{}"))
     if not isinstance(provenance, dict):
         raise ValueError("its metadata is corrupt: provenance must be a JSON object.")
     if text.get("of", "top") not in get_args(Of):
@@ -204,14 +205,14 @@ def read_marked_text(text: Mapping[str, str]) -> Metadata:
 
 
 def _read_list(text: Mapping[str, str], name: str) -> tuple[Any, ...] | None:
-    listed = json.loads(text.get(name, "null"))
+    listed = parse_json(text.get(name, "null"))
     if not isinstance(listed, list | None):
         raise ValueError(f"its metadata is corrupt: {name} must be a JSON list.")
     return None if listed is None else tuple(listed)
 
 
 def _read_group_names(text: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    named = json.loads(text.get("group_names", "{}"))
+    named = parse_json(text.get("group_names", "{}"))
     if not isinstance(named, dict) or not all(isinstance(names, list) for names in named.values()):
         raise ValueError("its metadata is corrupt: group_names must be lists of names.")
     return {name: tuple(map(str, names)) for name, names in named.items()}

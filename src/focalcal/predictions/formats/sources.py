@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from focalcal.base.chunks import chunks
+from focalcal.base.files import regular_file
 from focalcal.predictions.formats.parts import GROUPS, Metadata, find_parts
 from focalcal.predictions.groups import GroupColumn
 from focalcal.predictions.read_options import Choices, Key
@@ -217,7 +218,7 @@ class FileArray(StoredArray):
     @contextmanager
     def reader(self) -> Iterator[Take]:
         """Start at the first sample."""
-        with open(self.path, "rb", buffering=0) as file:
+        with open(regular_file(self.path), "rb", buffering=0) as file:
             file.seek(self.offset)
             yield take_from(file, self.layout)
 
