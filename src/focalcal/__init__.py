@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from focalcal.calibrators import TemperatureScaling as TemperatureScaling
     from focalcal.calibrators import VectorScaling as VectorScaling
     from focalcal.calibrators import build_calibrator as build_calibrator
+    from focalcal.calibrators import fold as fold
+    from focalcal.calibrators import fold_into as fold_into
     from focalcal.calibrators import load_calibrator as load_calibrator
     from focalcal.data import DataSet as DataSet
     from focalcal.data import load_data as load_data

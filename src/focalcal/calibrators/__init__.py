@@ -6,6 +6,7 @@ from focalcal.calibrators.base import CalibrationWarning, Calibrator
 from focalcal.calibrators.binary import BetaCalibration, PlattScaling, QuadraticScaling
 from focalcal.calibrators.ensemble import EnsembleTemperatureScaling
 from focalcal.calibrators.focal import FocalInverse, FocalTemperatureScaling
+from focalcal.calibrators.folding import fold, fold_into
 from focalcal.calibrators.identity import Identity
 from focalcal.calibrators.one_vs_rest import HistogramBinning, IsotonicCalibration
 from focalcal.calibrators.record import FitRecord
@@ -35,5 +36,7 @@ __all__ = [
     "TemperatureScaling",
     "VectorScaling",
     "build_calibrator",
+    "fold",
+    "fold_into",
     "load_calibrator",
 ]
