@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from focalcal import data as data
     from focalcal import diagnosis as diagnosis
     from focalcal import gamma as gamma
+    from focalcal import integrations as integrations
     from focalcal import losses as losses
     from focalcal import metrics as metrics
     from focalcal import models as models
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from focalcal.gamma import focal_optimum as focal_optimum
     from focalcal.gamma import gamma_star as gamma_star
     from focalcal.gamma import gradient_factor as gradient_factor
+    from focalcal.integrations.onnx import export_onnx as export_onnx
     from focalcal.losses import BinaryFocalLoss as BinaryFocalLoss
     from focalcal.losses import BrierLoss as BrierLoss
     from focalcal.losses import FocalLoss as FocalLoss

@@ -193,7 +193,13 @@ class Calibrator(ABC):
 
 
 class LogitModule(nn.Module):
-    """Logits calibrated along axis 1, whatever axes follow."""
+    """Logits calibrated along axis 1, whatever axes follow.
+
+    Attributes:
+        inner_type: Type that is computed in where many digits matter; see `compute_in_float32`.
+    """
+
+    inner_type: torch.dtype = torch.float64
 
     def calibrate(self, logits: Tensor) -> Tensor:
         """Calibrate logits (N, K)."""
@@ -205,6 +211,14 @@ class LogitModule(nn.Module):
             return self.calibrate(logits)
         rows = logits.movedim(1, -1)
         return self.calibrate(rows.reshape(-1, rows.shape[-1])).reshape(rows.shape).movedim(-1, 1)
+
+
+def compute_in_float32(module: nn.Module) -> nn.Module:
+    """Let a calibrator's module do without float64, which not every device has; fewer digits are right then."""
+    for part in module.modules():
+        if isinstance(part, LogitModule):
+            part.inner_type = torch.float32
+    return module.float()
 
 
 def at_least_float32(logits: Tensor) -> Tensor:

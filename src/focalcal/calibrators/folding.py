@@ -133,8 +133,8 @@ def _check_plain(layer: nn.Module) -> None:
     own = next(kind for kind in _LINEAR if isinstance(layer, kind))
     if weight is None or not weight.is_floating_point() or type(layer).forward is not own.forward:
         raise ValueError(
-            f"This {type(layer).__name__} does not use a plain weight (it is parametrised, quantised or adapted); merge "
-            "or remove that first, or append calibrator.to_module()."
+            f"This {type(layer).__name__} does not use a plain weight (it is parametrised, quantised or adapted); "
+            "merge or remove that first, or append calibrator.to_module()."
         )
 
 
@@ -182,8 +182,10 @@ def _candidates(model: nn.Module, calibrator: Calibrator) -> list[str]:
     counts = {name: _outputs(module) for name, module in model.named_modules()}
     found = [name for name, count in counts.items() if count is not None and (classes is None or count in wanted)]
     if not found:
-        what = "linear layer or convolution" if classes is None else f"linear layer or convolution with {classes} outputs"
-        raise ValueError(f"The network has no {what}; append calibrator.to_module() instead.")
+        size = "" if classes is None else f" with {classes} outputs"
+        raise ValueError(
+            f"The network has no linear layer or convolution{size}; append calibrator.to_module() instead."
+        )
     return found
 
 
@@ -240,6 +242,6 @@ def _check_outputs(before: Tensor, after: Tensor, calibrator: Calibrator, name: 
     difference = float((after.double().softmax(1) - expected.double().softmax(1)).abs().max())
     if not difference <= _TOLERANCE.get(after.dtype, _TOLERANCE_OF_HALF_PRECISION):
         raise ValueError(
-            f"The outputs after folding into {name!r} differ from the calibrator's by {difference:.2g}: something other "
-            "than a linear map follows that layer; the network is unchanged, append calibrator.to_module() instead."
+            f"The outputs after folding into {name!r} differ from the calibrator's by {difference:.2g}: something "
+            "other than a linear map follows that layer; the network is unchanged, append calibrator.to_module() instead."
         )
