@@ -8,7 +8,8 @@ The first keeps the predictions of every run (as small as the printed figures al
 all), its history and what else it recorded, and writes a README with the command, the versions and the date. The
 second keeps the runs that are there already, where they are not among the new ones. The third needs nothing but this
 repository. All write the tables from the kept predictions, and put the paper's figures beside them where it has any. A
-figure whose predictions are not kept stays as it was measured when it was collected.
+figure whose predictions are not kept stays as it was measured when it was collected. Token predictions of translators
+are far too large to be kept: their tables, curves and translations stay as the sweep measured them.
 """
 
 import argparse
@@ -22,9 +23,9 @@ from focalcal.loss_names import LOSS_NAMES
 from focalcal.paper import published_figures
 from focalcal.sweeps.finished import FinishedRun, finished_run, read_index, write_index
 from focalcal.sweeps.plan import PlannedRun
-from focalcal.sweeps.result import FILES, measure
+from focalcal.sweeps.result import CURVES, FILES, measure
 from focalcal.sweeps.result_rows import Row, read_rows, title, write_rows
-from focalcal.training import open_run
+from focalcal.training import RunDirectory, open_run
 from kept_predictions import check_in_all, keep, megabytes, size
 from recorded_files import copy_histories, copy_recorded
 from result_pages import HOW, beside_the_paper, earlier_batches, how_it_was_made
@@ -56,6 +57,9 @@ def collect(
         results: where to.
     """
     folder = results / name
+    if (sweep / CURVES).is_file():
+        _collect_translators(sweep, folder, command)
+        return
     runs = _runs(sweep, without_ood)
     old = _old_runs(folder, {run.name for run in runs}) if add else []
     results.mkdir(exist_ok=True)
@@ -86,6 +90,29 @@ def collect(
     for run in kept:
         print(f"{run.name}: {megabytes(size(folder / 'predictions' / run.name))}")
     again(name, bootstrap=bootstrap, results=results)
+
+
+def _collect_translators(sweep: Path, folder: Path, command: str) -> None:
+    """Keep tables, curves, histories, and the translations of the test set before and after scaling."""
+    rows = read_rows(sweep / FILES["ece"])
+    paths = {f"{method}-seed-{seed}": sweep / method / f"seed-{seed}" for method, seed in _method_seeds(rows)}
+    (folder / "translations").mkdir(parents=True, exist_ok=True)
+    for table in (*FILES.values(), CURVES):
+        shutil.copyfile(sweep / table, folder / table)
+    copy_histories(paths, folder / "histories")
+    for row in rows:
+        if row.metric == "bleu":
+            name = f"{row.method}-seed-{row.seed}"
+            made = RunDirectory(paths[name]).translation("test", row.temperature or 1.0)
+            shutil.copyfile(made, folder / "translations" / f"{name}-{row.temperature_scaling}.txt")
+    how = how_it_was_made(folder, list(paths.values()), command)
+    table = (sweep / "table.md").read_text(encoding="utf-8")
+    (folder / "README.md").write_text(f"{table}{HOW}{how}", encoding="utf-8")
+    print(f"results/{folder.name}: {len(paths)} runs, {len(rows)} rows.")
+
+
+def _method_seeds(rows: Sequence[Row]) -> list[tuple[str, int]]:
+    return list(dict.fromkeys((row.method, row.seed) for row in rows))
 
 
 def _old_runs(folder: Path, replaced: Collection[str]) -> list[FinishedRun]:
@@ -126,7 +153,7 @@ def _runs(sweep: Path, without_ood: Sequence[str]) -> list[FinishedRun]:
     if unknown:
         raise ValueError(f"--without-ood names {unknown[0]}, which the sweep does not have.")
     runs = []
-    for loss, seed in dict.fromkeys((row.method, row.seed) for row in rows):
+    for loss, seed in _method_seeds(rows):
         path = sweep / loss / f"seed-{seed}"
         runs.append(finished_run(PlannedRun(loss, seed, path, open_run(path).recipe)))
     return runs

@@ -7,6 +7,7 @@ from pathlib import Path
 from focalcal.paper import paper_tables
 from focalcal.paper.beside import LEGEND
 from focalcal.sweeps.finished import read_index
+from focalcal.sweeps.result import CURVES
 from focalcal.sweeps.result_rows import read_rows
 from focalcal.training.run_directory import RunDirectory, read_history
 
@@ -19,6 +20,12 @@ _RECORDED = (
     "`recorded/`: histograms of gradient norms (`gradient-norms.jsonl`), and for each snapshot of the training set the "
     "number of samples, their summed confidence and the number of right answers in 25 bins of equal width "
     "(`snapshots.json`)."
+)
+
+
+_TRANSLATORS = (
+    "`curves.csv`: BLEU and ECE by temperature; `translations/`: of the test set, with a beam of 5, before and after "
+    "temperature scaling. Predictions of tokens are too large to be kept, so the tables cannot be made again from here."
 )
 
 
@@ -48,7 +55,7 @@ def how_it_was_made(folder: Path, runs: Sequence[Path], command: str, earlier: s
         f"a machine with {first['cores']} cores and no GPU, which had other work to do; {seconds / 3600:.1f} hours of "
         f"training in all. Python {first['python']}; {versions}.",
         _TABLES,
-        _about_predictions(folder),
+        _TRANSLATORS if (folder / CURVES).is_file() else _about_predictions(folder),
         *[_RECORDED] * (folder / "recorded").is_dir(),
     ]
     return earlier + "\n\n".join(facts) + "\n"

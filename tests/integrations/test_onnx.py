@@ -122,6 +122,7 @@ def test_a_float64_network_in_float32(tmp_path):
     assert next(model.parameters()).dtype == torch.float64
 
 
+@pytest.mark.filterwarnings("ignore")  # of the exporter about itself
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_operators_keep_their_digits(tmp_path, dtype):
     class Operators(nn.Module):

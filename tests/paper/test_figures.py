@@ -138,7 +138,7 @@ def test_runs_of_different_data_are_refused(result_folder, trained):
 def test_names_and_files():
     with pytest.raises(ValueError, match="There is no figure 'trainig'; did you mean 'training'"):
         build_figure("trainig")
-    with pytest.raises(ValueError, match="needs runs of a translation model"):
+    with pytest.raises(ValueError, match="needs results of a sweep with a translation model"):
         FIGURES["bleu-temperature"]([])
 
 

@@ -62,7 +62,6 @@ def test_time_from_results_of_the_same_network(trained, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("translation", "needs a translation model"),
         ("optimum", "needs no run"),
         ("eec", "did you mean 'ece'"),
     ],
@@ -70,6 +69,15 @@ def test_time_from_results_of_the_same_network(trained, tmp_path):
 def test_what_cannot_be_run(tmp_path, name, message):
     with pytest.raises(ValueError, match=message):
         needed_runs(name, tmp_path)
+
+
+def test_translation_needs_three_losses_of_its_own_recipe(tmp_path):
+    listed = list(describe(needed_runs("translation", tmp_path)))
+    assert [(one["recipe"], one["loss"]) for one in listed] == [
+        ("wmt14/transformer_base", loss) for loss in ("cross-entropy", "ls-0.1", "fl-1")
+    ]
+    (small, *_) = describe(needed_runs("bleu-temperature", tmp_path, only="multi30k/transformer_tiny"))
+    assert small["recipe"] == "multi30k/transformer_tiny"
 
 
 def test_an_unknown_recipe(tmp_path):

@@ -3,10 +3,12 @@
 import os
 import sys
 
+import numpy as np
 import pytest
 import sacrebleu
 
 from focalcal.translation import compare_bleu, measure_bleu
+from focalcal.translation.bleu import bleu_interval
 
 REFERENCES = [f"the {animal} runs through the {place} ." for animal in ("dog", "Cat", "horse") for place in "ABCDEFGH"]
 WORSE = [line.replace("runs", "walks") if number % 2 else line for number, line in enumerate(REFERENCES)]
@@ -63,3 +65,25 @@ def test_without_sacrebleu_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(ImportError, match=r"pip install 'focalcal\[translation\]'"):
         measure_bleu(["a"], ["a"])
+
+
+def test_the_interval_is_that_of_resampled_corpora():
+    words = ["the dog runs", "a cat sleeps on the mat", "two men walk home", "children play in the snow today"]
+    references = [f"{words[i % 4]} {words[(i * 3 + 1) % 4]} ." for i in range(40)]
+    texts = [text if i % 3 else text.replace("the", "a") for i, text in enumerate(references)]
+    low, high = bleu_interval(texts, references, level=0.8, samples=300, seed=3)
+    assert low < measure_bleu(texts, references).score < high
+    # The slow way: BLEU of whole corpora, drawn with the same counts.
+    draws = np.random.default_rng(3).multinomial(40, np.full(40, 1 / 40), 300)
+    scores = []
+    for counts in draws[:20]:
+        rows = np.repeat(np.arange(40), counts)
+        scores.append(measure_bleu([texts[i] for i in rows], [references[i] for i in rows]).score)
+    few_low, few_high = bleu_interval(texts, references, level=1.0, samples=20, seed=3)
+    again = np.random.default_rng(3).multinomial(40, np.full(40, 1 / 40), 20)
+    assert (again == draws[:20]).all()
+    assert (few_low, few_high) == pytest.approx((min(scores), max(scores)))
+
+
+def test_one_perfect_sentence_has_no_spread():
+    assert bleu_interval(["a b c d e"], ["a b c d e"]) == pytest.approx((100, 100))

@@ -243,5 +243,5 @@ def _check_outputs(before: Tensor, after: Tensor, calibrator: Calibrator, name: 
     if not difference <= _TOLERANCE.get(after.dtype, _TOLERANCE_OF_HALF_PRECISION):
         raise ValueError(
             f"The outputs after folding into {name!r} differ from the calibrator's by {difference:.2g}: something "
-            "other than a linear map follows that layer; the network is unchanged, append calibrator.to_module() instead."
+            "other than a linear map follows that layer; the network is unchanged, append calibrator.to_module()."
         )

@@ -1,17 +1,18 @@
 """Results at hand: committed folders of results, folders of sweeps and single runs, read alike."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from focalcal.base.files import parse_json, read_text
 from focalcal.paper.snapshots import snapshot_sums
 from focalcal.sweeps.finished import INDEX, FinishedRun, finished_run, read_index
 from focalcal.sweeps.plan import PlannedRun
-from focalcal.sweeps.result import FILES
+from focalcal.sweeps.result import CURVES, FILES
 from focalcal.sweeps.result_rows import Row, read_rows, title
+from focalcal.sweeps.translation_result import CurvePoint, read_curves
 from focalcal.training import RunDirectory, open_run
 from focalcal.training.run_directory import read_history
 
@@ -62,7 +63,7 @@ class KeptRun:
             return snapshot_sums(self.snapshots_at)
         if not self.snapshots_at.is_file():
             return []
-        found: list[dict[str, Any]] = json.loads(self.snapshots_at.read_text(encoding="utf-8"))
+        found: list[dict[str, Any]] = parse_json(read_text(self.snapshots_at))
         return found
 
 
@@ -83,6 +84,11 @@ class ResultSet:
     rows: tuple[Row, ...]
     rows_by_nll: tuple[Row, ...]
     runs: tuple[KeptRun, ...]
+
+    @cached_property
+    def curves(self) -> tuple[CurvePoint, ...]:
+        """BLEU and ECE by temperature, where the runs translate."""
+        return tuple(read_curves(self.folder / CURVES))
 
     def places(self) -> list[tuple[str, str]]:
         """Return the data sets and networks that it has figures of."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from focalcal.paper.result_folders import KeptRun, ResultSet
 from focalcal.sweeps.result_rows import Row
+from focalcal.sweeps.translation_result import CurvePoint
 
 # Says what is missing in a run, in a sentence that names the field of the recipe; None where nothing is.
 Need = Callable[[KeptRun], str | None]
@@ -19,17 +20,19 @@ class RunGroup:
         title: The data set and the network.
         runs: By loss.
         rows: The figures of the folder.
+        curves: BLEU and ECE by temperature, of translators.
     """
 
     name: str
     title: str
     runs: Mapping[str, KeptRun]
     rows: tuple[Row, ...]
+    curves: tuple[CurvePoint, ...] = ()
 
 
 def group_runs(results: Sequence[ResultSet]) -> list[RunGroup]:
     """Make one group per folder, of those that hold runs."""
-    return [_group(result.name, result.runs, result.rows) for result in results if result.runs]
+    return [_group([result], result.runs) for result in results if result.runs]
 
 
 def join_runs(results: Sequence[ResultSet]) -> list[RunGroup]:
@@ -44,15 +47,17 @@ def join_runs(results: Sequence[ResultSet]) -> list[RunGroup]:
             f"The runs are of different data or networks: {runs[0].dataset} with {runs[0].model} and {other.dataset} "
             f"with {other.model}; give runs of one recipe."
         )
-    return [_group(results[0].name, runs, [row for result in results for row in result.rows])]
+    return [_group(results, runs)]
 
 
-def _group(name: str, runs: Sequence[KeptRun], rows: Sequence[Row]) -> RunGroup:
+def _group(results: Sequence[ResultSet], runs: Sequence[KeptRun]) -> RunGroup:
     first: dict[str, KeptRun] = {}
     for run in sorted(runs, key=lambda one: one.seed):
         first.setdefault(run.loss, run)
     ordered = {run.loss: first[run.loss] for run in runs}
-    return RunGroup(name, f"{runs[0].dataset}, {runs[0].model}", ordered, tuple(rows))
+    rows = tuple(row for result in results for row in result.rows)
+    curves = tuple(point for result in results for point in result.curves)
+    return RunGroup(results[0].name, f"{runs[0].dataset}, {runs[0].model}", ordered, rows, curves)
 
 
 def choose_runs(

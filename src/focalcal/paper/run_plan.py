@@ -27,6 +27,7 @@ _IMAGES = (
     "tiny_imagenet/resnet50",
 )
 _ALL = (*_IMAGES, "newsgroups/gp_cnn", "sst/tree_lstm")
+_TRANSLATORS = ("cross-entropy", "ls-0.1", "fl-1")
 # What the paper shows of each figure; tables that are not here have all eleven rows.
 _RECIPES: Mapping[str, tuple[str, ...]] = {
     "top5": tuple(name for name in _IMAGES if not name.startswith("cifar10/")),
@@ -35,6 +36,8 @@ _RECIPES: Mapping[str, tuple[str, ...]] = {
     "early-stopping": ("cifar10/resnet50",),
     "bars": _IMAGES,
     "ood-roc": ("cifar10/resnet110", "cifar10/wide_resnet_26_10"),
+    "translation": ("wmt14/transformer_base",),
+    "bleu-temperature": ("wmt14/transformer_base",),
 }
 _FIGURE_LOSSES: Mapping[str, tuple[str, ...]] = {
     "training": ("cross-entropy",),
@@ -45,6 +48,7 @@ _FIGURE_LOSSES: Mapping[str, tuple[str, ...]] = {
     "reliability-training": ("cross-entropy",),
     "qualitative": ("cross-entropy", "brier", "mmce", "flsd-53"),
     "feature-norms": FIXED_GAMMAS,
+    "bleu-temperature": _TRANSLATORS,
 }
 _SAMPLES = {"cifar10": 45000, "cifar100": 45000, "tiny_imagenet": 90000}
 _TIMED_SAMPLES = 8
@@ -101,14 +105,12 @@ def _losses(name: str) -> tuple[str, ...]:
     if name not in known:
         listed = f"; known: {', '.join(known)}."
         raise ValueError(f"There is no table or figure {name!r}{did_you_mean(name, known) or listed}")
-    if name in ("translation", "bleu-temperature"):
-        raise ValueError(
-            f"{name} needs a translation model; focalcal paper show translation prints the published figures."
-        )
     if name in ("optimum", "linear-model"):
         raise ValueError(f"The figure {name} needs no run: focalcal paper figure {name} --out {name}.png computes it.")
     if name in FIGURES:
         return _FIGURE_LOSSES[name]
+    if name == "translation":
+        return _TRANSLATORS
     wanted = {method for table in named_tables(name) for method in table.methods}
     return tuple(method for method in ALL_METHODS if method in wanted)
 

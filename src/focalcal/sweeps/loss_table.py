@@ -18,6 +18,7 @@ from focalcal.sweeps.scoring import ScoredEpoch
 TITLES = {
     **{name: METRICS[name].title for name in ("error", "ece", "ada_ece", "classwise_ece")},
     "nll": f"{METRICS['nll'].title} × 100",
+    "bleu": "BLEU",
     "temperature": "T, by validation ECE",
 }
 
@@ -147,23 +148,24 @@ def _marked(text: str, mark: str) -> str:
 
 def table_line(found: Figures, loss: str, best: Mapping[tuple[str, str], str], tied: Ties) -> dict[str, Cell]:
     """Make the line of one loss."""
-    line = {"error": _cell(found, loss, "error", ("",), best, tied)}
+    line = {"error": figure_cell(found, loss, "error", ("",), best, tied)}
     for metric in COMPARED[1:]:
-        line[metric] = _cell(found, loss, metric, ("pre", "post"), best, tied)
+        line[metric] = figure_cell(found, loss, metric, ("pre", "post"), best, tied)
     temperature = found.get((loss, "temperature", ""))
     shown = "–" if temperature is None else f"{temperature.value:.2f}"
     line["temperature"] = Cell(((shown, ""),), "" if temperature is None else temperature.uncertainty)
     return line
 
 
-def _cell(
+def figure_cell(
     found: Figures,
     loss: str,
     metric: str,
     scalings: Sequence[str],
-    best: Mapping[tuple[str, str], str],
-    tied: Ties,
+    best: Mapping[tuple[str, str], str] | None = None,
+    tied: Ties | None = None,
 ) -> Cell:
+    """Make the cell of one metric: a part per scaling, marked where it is the best or tied with it."""
     parts, details = [], []
     for scaling in scalings:
         figure = found.get((loss, metric, scaling))
@@ -171,7 +173,7 @@ def _cell(
             parts.append(("–", ""))
             continue
         key = (metric, scaling)
-        mark = "best" if best.get(key) == loss else "tie" if loss in tied.get(key, ()) else ""
+        mark = "best" if (best or {}).get(key) == loss else "tie" if loss in (tied or {}).get(key, ()) else ""
         parts.append((f"{figure.value:.2f}", mark))
         details.append(figure.uncertainty)
     return Cell(tuple(parts), " → ".join(detail for detail in details if detail))
@@ -180,4 +182,9 @@ def _cell(
 def lines_as_markdown(lines: Mapping[str, Mapping[str, Cell]]) -> str:
     """Write the whole table in Markdown."""
     rows = [[loss, *(cell.markdown() for cell in line.values())] for loss, line in lines.items()]
-    return markdown_table(["loss", *TITLES.values()], rows)
+    return markdown_table(["loss", *table_headings(lines)], rows)
+
+
+def table_headings(lines: Mapping[str, Mapping[str, Cell]]) -> list[str]:
+    """Return the headings of a table's columns, that of the losses left out."""
+    return [TITLES[name] for line in lines.values() for name in line][: len(next(iter(lines.values()), ()))]

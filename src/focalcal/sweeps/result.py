@@ -23,11 +23,13 @@ from focalcal.sweeps.loss_table import (
 from focalcal.sweeps.plan import Plan, PlannedRun
 from focalcal.sweeps.result_rows import Row, title, write_rows
 from focalcal.sweeps.scoring import ScoredEpoch, score
+from focalcal.sweeps.translation_result import CurvePoint, is_translator, measure_translators, write_curves
 from focalcal.training.preconditions import changed_data, recorded_data
 
 # The temperature of the table is the paper's: the one of a grid with the lowest validation ECE.
 FILES: dict[Objective, str] = {"ece": "table.csv", "nll": "table_nll.csv"}
-
+# BLEU and ECE by temperature, of translators.
+CURVES = "curves.csv"
 
 _NEAR_ONE = 0.15
 # A figure is called by these words; the error has no scaling.
@@ -55,6 +57,7 @@ class SweepResult:
         first_runs: The run directory of the first finished seed, by loss.
         finished: Number of runs that are finished.
         planned: Number of runs that the sweep has.
+        curves: BLEU and ECE by temperature, of translators.
     """
 
     title: str
@@ -67,6 +70,7 @@ class SweepResult:
     first_runs: Mapping[str, Path] = field(default_factory=dict)
     finished: int = 0
     planned: int = 0
+    curves: Sequence[CurvePoint] = ()
 
     def to_markdown(self) -> str:
         """Write title, table, caption and verdict."""
@@ -91,10 +95,14 @@ def measure_plan(
         reasons = "; ".join(f"{run.name}: {reason}" for run, reason in failed)
         raise ValueError(f"No run of {plan.out} is finished{': ' + reasons.rstrip('.') if reasons else ''}.")
     _check_same_data(runs)
-    result = measure([finished_run(run) for run in runs], plan.losses, bootstrap=bootstrap, level=level)
+    if is_translator(runs[0]):
+        result = _measure_translators(runs, plan.losses)
+    else:
+        result = measure([finished_run(run) for run in runs], plan.losses, bootstrap=bootstrap, level=level)
     first = {run.loss: run.path for run in reversed(runs)}
     return replace(
         result,
+        title=f"{result.title}: {plan.name}" if plan.name else result.title,
         failed=tuple(failed),
         first_runs={loss: first[loss] for loss in result.losses},
         finished=len(runs),
@@ -121,10 +129,27 @@ def measure(
         title=f"{title(runs[0].data)}, {title(runs[0].model)}",
         losses=losses,
         lines={loss: table_line(found, loss, best, tied) for loss in losses},
-        caption=_caption(runs[0], Counter(one.method for one in shown), level if bootstrap else None),
+        caption=_caption(runs[0].select, Counter(one.method for one in shown), level if bootstrap else None),
         verdict=tuple(_words(found, losses, best, tied, shown)),
         rows=rows,
         finished=len(runs),
+    )
+
+
+def _measure_translators(runs: Sequence[PlannedRun], order: Sequence[str]) -> SweepResult:
+    found = measure_translators(runs, order)
+    recipe = runs[0].recipe
+    names = Counter(run.loss for run in runs)
+    return SweepResult(
+        title=f"{title(recipe.data.name)}, {title(recipe.model.name)}",
+        losses=tuple(found.lines),
+        lines=found.lines,
+        caption=f"{_caption(recipe.select, names, 0.90, 'confidence intervals')} Error, ECE and NLL are of tokens, "
+        "with sentences as clusters; BLEU is cased sacreBLEU with a beam of 5, its interval by a bootstrap of them.",
+        verdict=found.verdict,
+        rows=found.rows,
+        finished=len(runs),
+        curves=found.curves,
     )
 
 
@@ -159,8 +184,10 @@ def _words(
     return sweep_verdict(found, losses, best, tied, means)
 
 
-def _caption(run: FinishedRun, seeds: Mapping[str, int], level: float | None) -> str:
-    epoch = "the last epoch" if run.select == "last" else f"the epoch with the best validation {run.select}"
+def _caption(
+    select: str, seeds: Mapping[str, int], level: float | None, intervals: str = "bootstrap confidence intervals"
+) -> str:
+    epoch = "the last epoch" if select == "last" else f"the epoch with the best validation {select}"
     counts = [f"{count} for {loss}" for loss, count in seeds.items() if count > 1]
     parts = []
     if counts and len(set(seeds.values())) == 1:
@@ -168,9 +195,7 @@ def _caption(run: FinishedRun, seeds: Mapping[str, int], level: float | None) ->
     elif counts:
         parts.append(f"mean ± standard deviation over seeds ({', '.join(counts)})")
     if level is not None and 1 in seeds.values():
-        parts.append(
-            f"{100 * level:g}% bootstrap confidence intervals{' of the losses with one seed' if counts else ''}"
-        )
+        parts.append(f"{100 * level:g}% {intervals}{' of the losses with one seed' if counts else ''}")
     spread = f"; {' and '.join(parts)}" if parts else ""
     return (
         f"Test set, {epoch}; percent; before → after temperature scaling (T by validation ECE, as in the "
@@ -182,6 +207,8 @@ def write_result(result: SweepResult, folder: Path) -> None:
     """Write csv, JSON and Markdown into the folder of a sweep."""
     for objective, name in FILES.items():
         write_rows(folder / name, result.rows[objective])
+    if result.curves:
+        write_curves(folder / CURVES, result.curves)
     write_json(folder / "table.json", result.to_dict())
     with atomic_writer(folder / "table.md") as file:
         file.write(result.to_markdown().encode())

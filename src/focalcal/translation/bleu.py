@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from focalcal.base.optional import import_optional
 
 
@@ -66,6 +69,43 @@ def measure_bleu(translations: Sequence[str], references: Sequence[str]) -> Bleu
     score = cased.corpus_score(list(translations), [list(references)]).score
     lower_score = lower.corpus_score(list(translations), [list(references)]).score
     return BleuScore(float(score), str(cased.get_signature()), float(lower_score))
+
+
+def bleu_interval(
+    translations: Sequence[str],
+    references: Sequence[str],
+    *,
+    level: float = 0.90,
+    samples: int = 1000,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """Compute a percentile bootstrap interval of cased BLEU: sentences are drawn, their counts of n-grams added up.
+
+    Args:
+        translations: Of a system.
+        references: Of people.
+        level: Level of the interval.
+        samples: Bootstrap samples.
+        seed: Seed for the draws.
+    """
+    _check_counts({"translations": translations}, references)
+    metrics = _sacrebleu().metrics
+    # The counts of a sentence do not depend on the effective order, which sacrebleu wants for single sentences.
+    per_sentence = metrics.BLEU(effective_order=True)
+    pairs = zip(translations, references, strict=True)
+    scores = [per_sentence.sentence_score(text, [reference]) for text, reference in pairs]
+    counts = np.array([[one.sys_len, one.ref_len, *one.counts, *one.totals] for one in scores], dtype=np.int64)
+    draws = np.random.default_rng(seed).multinomial(len(counts), np.full(len(counts), 1 / len(counts)), samples)
+    found = [_bleu_of(metrics.BLEU, sums) for sums in draws @ counts]
+    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def _bleu_of(bleu: Any, sums: npt.NDArray[np.int64]) -> float:
+    """Compute BLEU with sacrebleu's defaults from summed lengths and counts."""
+    system, reference, *counts = (int(one) for one in sums)
+    half = len(counts) // 2
+    return float(bleu.compute_bleu(counts[:half], counts[half:], system, reference, smooth_method="exp").score)
 
 
 def compare_bleu(

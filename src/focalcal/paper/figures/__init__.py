@@ -5,6 +5,7 @@ from pathlib import Path
 
 from focalcal.base.suggestions import did_you_mean
 from focalcal.paper.figures.bars import bars
+from focalcal.paper.figures.bleu_temperature import bleu_temperature
 from focalcal.paper.figures.figure import PaperFigure, check_format
 from focalcal.paper.figures.gradients import gradient_factor_figure
 from focalcal.paper.figures.histories import feature_norms, focal_training, training
@@ -17,14 +18,6 @@ from focalcal.paper.result_folders import find_results
 from focalcal.paper.run_groups import RunGroup, group_runs, join_runs
 
 Groups = Sequence[RunGroup]
-
-
-def bleu_temperature(groups: Groups) -> PaperFigure:
-    """BLEU and ECE by temperature, which needs runs of a translation model."""
-    raise ValueError(
-        "The figure bleu-temperature needs runs of a translation model, and there are none here; "
-        "focalcal paper show translation prints the published figures."
-    )
 
 
 # Figures that need no run take no group.

@@ -10,7 +10,6 @@ Read: also one column of JSON lists (``[0.1, 0.9]``) instead of one column per c
 
 import csv
 import io
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.csv
 
+from focalcal.base.files import DAMAGE, parse_json, regular_file
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.formats.parts import (
     FACTS,
@@ -34,7 +34,7 @@ from focalcal.predictions.formats.parts import (
 from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource
 from focalcal.predictions.read_options import Choices
 
-BROKEN = (pa.ArrowException, csv.Error, json.JSONDecodeError, UnicodeDecodeError, OverflowError, MemoryError)
+BROKEN = (*DAMAGE, pa.ArrowException, csv.Error)
 
 _OURS, _PROVENANCE = "focalcal:", "provenance:"
 _DTYPE, _ROWS = f"{_OURS}dtype", f"{_OURS}rows"
@@ -44,6 +44,7 @@ _FACT_COLUMNS = {
 }
 _SMALLEST_BLOCK = 2**20
 _LONGEST_ROW = 2**28
+_MOST_DIGITS = 15  # of a number of rows
 _WRONG_CELL = re.compile(
     r"column #(?P<column>\d+): Row #(?P<row>\d+): CSV conversion error to (?P<type>\w+): invalid value '(?P<text>.*)'",
     re.DOTALL,
@@ -73,7 +74,7 @@ class CsvTable(Table):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = path
         self._block_size = _block_size(path)
-        with open(path, encoding="utf-8-sig", newline="") as file:
+        with open(regular_file(path), encoding="utf-8-sig", newline="") as file:
             self.names = next(csv.reader(file, strict=True), [])
         first_row = self._first_row()
         about_all = {name: first_row[i] for i, name in enumerate(self.names) if i in first_row and _is_constant(name)}
@@ -135,7 +136,7 @@ class CsvTable(Table):
 
     def _arrow_batches(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         with pyarrow.csv.open_csv(
-            self._path,
+            regular_file(self._path),
             pyarrow.csv.ReadOptions(
                 use_threads=False,
                 block_size=self._block_size,
@@ -153,20 +154,20 @@ class CsvTable(Table):
 
 def _numbers(text: str, name: str) -> list[float]:
     try:
-        return [float(number) for number in json.loads(text)]
+        return [float(number) for number in parse_json(text)]
     except (ValueError, TypeError):
         raise ValueError(f"its column {name!r} has {text[:40]!r}, which is not a JSON list of numbers.") from None
 
 
 def _block_size(path: str | os.PathLike[str]) -> int:
     """Choose a block for many rows: Arrow cannot parse a row that is longer than a block."""
-    with open(path, "rb") as file:
+    with open(regular_file(path), "rb") as file:
         longest = max(len(file.readline(_LONGEST_ROW)) for _ in range(2))
     return max(_SMALLEST_BLOCK, min(16 * longest, _LONGEST_ROW))
 
 
 def _parse_rows(text: str | None) -> int | None:
-    if text is None or text.isdecimal():
+    if text is None or (text.isdecimal() and len(text) <= _MOST_DIGITS):
         return None if text is None else int(text)
     raise ValueError(f"its column {_ROWS!r} has {text!r}, which is not a number of rows: it is truncated or edited.")
 

@@ -5,8 +5,9 @@ An npz has the arrays ``logits`` or ``probs``/``predictions``, ``labels``/``grou
 ``row_sum_tolerance``. Of an npy the caller says whether it holds logits or probabilities, and where the labels are.
 """
 
-import json
+import lzma
 import os
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -16,15 +17,13 @@ from typing import IO, Any, BinaryIO, cast
 
 import numpy as np
 
+from focalcal.base.files import DAMAGE, parse_json, regular_file
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.formats.parts import FACTS, Metadata, json_text, part_arrays, read_text, write_text
 from focalcal.predictions.formats.sources import ArrayLayout, ArraySource, FileArray, StoredArray, Take, take_from
 from focalcal.predictions.read_options import Choices
 
-BROKEN = (
-    EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, json.JSONDecodeError,
-    UnicodeDecodeError, OverflowError, MemoryError,
-)  # fmt: skip
+BROKEN = (*DAMAGE, zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError)
 
 _NO_DATE = (1980, 1, 1, 0, 0, 0)  # the first that zip knows
 _LISTS = ("class_names", "masked_classes")  # arrays with several entries; other facts are single values
@@ -42,7 +41,7 @@ def write(preds: Predictions, file: BinaryIO) -> None:
 
 def open_npz(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
     """Read the table of contents and the header of every array."""
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(regular_file(path)) as archive:
         arrays: dict[str, StoredArray] = {}
         for info in archive.infolist():
             name = info.filename.removesuffix(".npy")
@@ -65,7 +64,7 @@ def open_npy_values(path: str | os.PathLike[str], choices: Choices) -> ArraySour
 
 def open_npy(path: str | os.PathLike[str]) -> StoredArray:
     """Read the header of an npy."""
-    with open(path, "rb") as file:
+    with open(regular_file(path), "rb") as file:
         layout = _read_header(file, os.path.getsize(path), "array")
         if layout.dtype.hasobject:
             return PickledArray("array")
@@ -88,7 +87,7 @@ class ZipArray(StoredArray):
     @contextmanager
     def reader(self) -> Iterator[Take]:
         """Start at the first sample."""
-        with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
+        with zipfile.ZipFile(regular_file(self.path)) as archive, archive.open(self.member) as file:
             _read_header(file, archive.getinfo(self.member).file_size, self.member)
             take, left = take_from(cast(zipfile.ZipExtFile, file), self.layout), self.shape[0] if self.shape else 1
 
@@ -109,7 +108,7 @@ def _all_arrays(preds: Predictions) -> dict[str, np.ndarray]:
 
 
 def _fact_array(name: str, text: str) -> np.ndarray:
-    return np.array(json.loads(text) if name in (*_LISTS, "row_sum_tolerance") else text)
+    return np.array(parse_json(text) if name in (*_LISTS, "row_sum_tolerance") else text)
 
 
 def _take_facts(arrays: dict[str, StoredArray]) -> Metadata:
@@ -153,8 +152,12 @@ def _read_header(file: IO[bytes], size: int, name: str) -> ArrayLayout:
     try:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(file)
-    except ValueError as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about Python that a damaged header looks like
+            shape, fortran, dtype = read(file)
+    except (EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError):
+        raise
+    except Exception as error:  # numpy parses the header as Python: what damage makes it raise has no end
         raise ValueError(f"its {name} is corrupt, or not an array as numpy writes it.") from error
     layout = ArrayLayout(tuple(shape), dtype, fortran=fortran)
     if not dtype.hasobject and file.tell() + layout.nbytes != size:

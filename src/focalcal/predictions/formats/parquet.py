@@ -4,7 +4,6 @@ Written: one row per sample; ``logits`` or ``probs`` a list column, ``labels`` a
 ``weights``, ``ids``; the rest in the schema's metadata (parts.py). Read: also one column per class (tables.py).
 """
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,12 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from focalcal.base.chunks import chunk_rows
+from focalcal.base.files import DAMAGE, regular_file
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.formats.parts import PartArray, part_arrays, read_marked_text, write_marked_text
 from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource
 from focalcal.predictions.read_options import Choices
 
-BROKEN = (pa.ArrowException, json.JSONDecodeError, UnicodeDecodeError, OverflowError, MemoryError)
+BROKEN = (*DAMAGE, pa.ArrowException)
 
 _VALUES_IN_A_ROW_GROUP = 2**21
 _READ_BUFFER = 2**16  # bytes per column; without it a whole column chunk is read at once
@@ -73,7 +73,9 @@ class ParquetTable(Table):
             yield from read(file, dict(zip(columns, names, strict=True)), rows)
 
     def _open(self) -> Any:
-        return pq.ParquetFile(self._path, buffer_size=_READ_BUFFER, pre_buffer=False, page_checksum_verification=True)
+        return pq.ParquetFile(
+            regular_file(self._path), buffer_size=_READ_BUFFER, pre_buffer=False, page_checksum_verification=True
+        )
 
     def _find_split_column(self) -> list[Constant]:
         """Look for a column with the split, which tables of others may have."""

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from focalcal.base.chunks import chunks
+from focalcal.base.files import regular_file
 from focalcal.predictions.formats.parts import Metadata, find_parts
 from focalcal.predictions.read_options import Choices
 from focalcal.predictions.rows import Kind
@@ -184,7 +185,7 @@ class FileArray(StoredArray):
     @contextmanager
     def reader(self) -> Iterator[Take]:
         """Start at the first sample."""
-        with open(self.path, "rb", buffering=0) as file:
+        with open(regular_file(self.path), "rb", buffering=0) as file:
             file.seek(self.offset)
             yield take_from(file, self.layout)
 
