@@ -61,14 +61,15 @@ def fold(calibrator: Calibrator, layer: Layer) -> Layer:
     _check_plain(layer)
     matrix, offset = _map_of_outputs(calibrator, outputs)
     _check_groups(layer, matrix)
-    weight, bias = layer.weight.detach(), layer.bias
-    old = torch.zeros(outputs) if bias is None else bias.detach()
-    new_weight = matrix @ weight.double().cpu().reshape(outputs, -1)
-    new_bias = matrix @ old.double().cpu() + offset
     folded = copy.deepcopy(layer)
-    folded.weight = nn.Parameter(new_weight.reshape(weight.shape).to(weight), layer.weight.requires_grad)
+    parameters: dict[str, Any] = folded._parameters
+    weight, bias = parameters["weight"], parameters["bias"]
+    old = torch.zeros(outputs) if bias is None else bias.detach()
+    new_weight = matrix @ weight.detach().double().cpu().reshape(outputs, -1)
+    new_bias = matrix @ old.double().cpu() + offset
+    parameters["weight"] = nn.Parameter(new_weight.reshape(weight.shape).to(weight), weight.requires_grad)
     if bias is not None or bool(new_bias.any()):
-        folded.bias = nn.Parameter(new_bias.to(weight), layer.weight.requires_grad)
+        parameters["bias"] = nn.Parameter(new_bias.to(weight), weight.requires_grad)
     return folded
 
 
@@ -211,7 +212,7 @@ def _find_by_running(model: nn.Module, calibrator: Calibrator, example: Any) -> 
     """Name the candidate that runs last."""
     ran: list[str] = []
     hooks = [
-        model.get_submodule(name).register_forward_hook(lambda *_, name=name: ran.append(name))  # type: ignore[misc]
+        model.get_submodule(name).register_forward_hook(lambda *_, name=name: ran.append(name))
         for name in _candidates(model, calibrator)
     ]
     try:

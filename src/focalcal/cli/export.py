@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from focalcal.calibrators import Calibrator
     from focalcal.data import DataSet
+    from focalcal.data.samples import Samples
     from focalcal.integrations.onnx import OnnxFile
     from focalcal.training import Run
 
@@ -123,13 +124,19 @@ def _example(run: Run, data: DataSet) -> Tensor:
     import torch
 
     samples = next(iter(data.evaluation.values()), data.train)
-    batch = samples.batch(torch.arange(min(_ROWS, len(samples))), device=torch.device("cpu"), generator=None)
+    batch = samples.batch(_first(samples), device=torch.device("cpu"), generator=None)
     if not isinstance(batch.inputs, torch.Tensor):
         raise ValueError(
             f"The network {run.recipe.model.name} of {run.path} takes {type(batch.inputs).__name__}, which ONNX does "
             "not have; only networks that take a tensor can be exported."
         )
     return batch.inputs
+
+
+def _first(samples: Samples) -> Tensor:
+    import torch
+
+    return torch.arange(min(_ROWS, len(samples)))
 
 
 def _metadata(run: Run, data: DataSet) -> dict[str, str]:
@@ -152,7 +159,7 @@ def _from_pixels(run: Run, data: DataSet, network: nn.Module) -> tuple[nn.Module
     samples = next(iter(data.evaluation.values()), data.train)
     if not isinstance(samples, ImageSamples):
         raise ValueError(f"--pixels is for images that are kept as bytes, which those of {run.path} are not.")
-    return nn.Sequential(NormalisedPixels(samples.normalisation), network), samples.images[:_ROWS]
+    return nn.Sequential(NormalisedPixels(samples.normalisation), network), samples.images.index_select(0, _first(samples))
 
 
 def _record(written: OnnxFile, calibrator: Calibrator) -> dict[str, Any]:
