@@ -159,7 +159,9 @@ def _from_pixels(run: Run, data: DataSet, network: nn.Module) -> tuple[nn.Module
     samples = next(iter(data.evaluation.values()), data.train)
     if not isinstance(samples, ImageSamples):
         raise ValueError(f"--pixels is for images that are kept as bytes, which those of {run.path} are not.")
-    return nn.Sequential(NormalisedPixels(samples.normalisation), network), samples.images.index_select(0, _first(samples))
+    return nn.Sequential(NormalisedPixels(samples.normalisation), network), samples.images.index_select(
+        0, _first(samples)
+    )
 
 
 def _record(written: OnnxFile, calibrator: Calibrator) -> dict[str, Any]:
