@@ -105,7 +105,7 @@ def calibrate(
     if val_path is not None:
         val = open_input(val_path, reading).read()
         test_name, val_name = distinct_names([test_path, val_path])
-        said = [*_check_pair(test, val, (test_name, val_name), allow_test), *_fit(chosen, val, allow_test)]
+        said = [*_check_pair(test, val, (test_name, val_name), allow_test), *fit_calibrator(chosen, val, allow_test)]
     result, before, after = _apply(chosen, test, bins)
     if math.isfinite(before.values["nll"]) and math.isinf(after.values["nll"]):
         said.append(_infinite_nll(chosen))
@@ -192,7 +192,7 @@ def _check_pair(test: Predictions, val: Predictions, names: tuple[str, str], all
     return said
 
 
-def _fit(calibrator: Calibrator, val: Predictions, allow_test: bool) -> list[str]:
+def fit_calibrator(calibrator: Calibrator, val: Predictions, allow_test: bool) -> list[str]:
     """Fit, and return what the fit warned of."""
     from focalcal.calibrators import CalibrationWarning
 

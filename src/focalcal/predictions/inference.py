@@ -66,13 +66,13 @@ def predict(
     check_kind(kind)
     described = partial(describe, split=split, masked_classes=masked_classes, provenance=provenance)
     columns = Columns(of, positive_class, class_dim, class_names)
-    target = _find_device(model) if device is None else torch.device(device)
+    target = find_device(model) if device is None else torch.device(device)
     parts: list[Predictions] = []
     samples = 0
-    with _evaluation_mode(model), torch.no_grad(), _show_progress(loader, progress) as batches:
+    with evaluation_mode(model), torch.no_grad(), _show_progress(loader, progress) as batches:
         for batch in batches:
             inputs, labels = _split_batch(batch)
-            output = _find_outputs(_call(model, _move(inputs, target)))
+            output = compute_outputs(model, inputs, target)
             measured, positive = columns.measure(count_columns(output, class_dim))
             rows = prepare_rows(
                 kind,
@@ -96,7 +96,7 @@ def _show_progress(loader: Iterable[Any], wanted: bool) -> AbstractContextManage
 
 
 @contextmanager
-def _evaluation_mode(model: Callable[..., Any]) -> Iterator[None]:
+def evaluation_mode(model: Callable[..., Any]) -> Iterator[None]:
     """Switch to evaluation, and give each submodule its own mode back: some may have been frozen by hand."""
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
     modes = [module.training for module in modules]
@@ -116,7 +116,8 @@ def _find_length(loader: Iterable[Any]) -> float | None:
         return None
 
 
-def _find_device(model: Callable[..., Any]) -> torch.device:
+def find_device(model: Callable[..., Any]) -> torch.device:
+    """Return the device of a network's first parameter or buffer; the CPU for anything else."""
     if isinstance(model, nn.Module):
         for tensors in (model.parameters(), model.buffers()):
             for tensor in tensors:
@@ -142,13 +143,25 @@ def _move(inputs: Any, device: torch.device) -> Any:
     return inputs
 
 
+def compute_outputs(model: Callable[..., Any], inputs: Any, device: torch.device | None = None) -> Tensor:
+    """Compute the outputs for one batch of inputs, as :func:`predict` takes them.
+
+    Args:
+        model: A network, or any function.
+        inputs: A tensor, a tuple or list of tensors, or a dictionary.
+        device: Device for the inputs; None for that of the network.
+    """
+    return find_outputs(_call(model, _move(inputs, find_device(model) if device is None else device)))
+
+
 def _call(model: Callable[..., Any], inputs: Any) -> Any:
     if isinstance(inputs, dict):
         return model(**inputs)
     return model(*inputs) if isinstance(inputs, list) else model(inputs)
 
 
-def _find_outputs(output: Any) -> Tensor:
+def find_outputs(output: Any) -> Tensor:
+    """Return the tensor among what a network gives: itself, ``output.logits`` or ``output["logits"]``."""
     if isinstance(output, Mapping) and "logits" in output:
         output = output["logits"]
     output = getattr(output, "logits", output)
