@@ -23,7 +23,7 @@ from focalcal.metrics.sums import Means, RowsOfSums, Sums, mean_terms
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-_COUNTED = ("right", "wrong", "confident_right", "confident_wrong", "top_k", "infinite_nll")
+_COUNTED = ("hits", "misses", "right", "wrong", "confident_right", "confident_wrong", "top_k", "infinite_nll")
 # Sums per class and bin are kept for each fold while there are no more of them than this.
 _MOST_FOLDED = 2**16
 _SUMMED = tuple(name for name in RowsOfSums.columns if name not in _COUNTED)
