@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from focalcal.base.files import null_for_nan
+from focalcal.base.measures import MEASURES, Of
 from focalcal.metrics.catalogue import METRICS, IntervalMethod
 
 if TYPE_CHECKING:
@@ -29,11 +30,12 @@ class Evaluation:
         notes: Sentences about what was left out or approximated, and why.
         methods: How the interval of each metric was made: ``"honest"``, ``"basic"``, ``"percentile"`` or ``"bca"``.
         calibration_test: The test of "perfectly calibrated"; None where there is no ECE.
+        of: What calibration was measured of, as in ``Predictions``.
 
     Examples:
         >>> evaluation = Evaluation({"ece": 0.031, "mce": float("nan")}, n=100, num_classes=2, bins=15)
         >>> evaluation
-        Evaluation of 100 samples, 2 classes, 15 bins
+        Evaluation of 100 samples, 2 classes, 15 bins; calibration of the predicted class
           ECE  0.0310
           MCE       –
         >>> evaluation["ece"]
@@ -52,6 +54,7 @@ class Evaluation:
     notes: tuple[str, ...] = ()
     methods: Mapping[str, IntervalMethod] = field(default_factory=dict)
     calibration_test: CalibrationTest | None = None
+    of: Of = "top"
 
     def __getitem__(self, metric: str) -> float:
         return self.values[metric]
@@ -61,6 +64,7 @@ class Evaluation:
         content: dict[str, Any] = null_for_nan(
             {
                 "n": self.n,
+                "of": self.of,
                 "num_classes": self.num_classes,
                 "bins": self.bins,
                 "level": self.level,
@@ -93,7 +97,9 @@ class Evaluation:
         rows = self._rows()
         title, number = (max((len(row[column]) for row in rows), default=0) for column in (0, 1))
         with_intervals = f", {self._percent} intervals" if self.intervals else ""
-        lines = [f"Evaluation of {self.n:,} samples, {self.num_classes} classes, {self.bins} bins{with_intervals}"]
+        classes = "" if self.of == "confidence" else f", {self.num_classes} classes"
+        size = f"{self.n:,} samples{classes}, {self.bins} bins{with_intervals}"
+        lines = [f"Evaluation of {size}; calibration of {MEASURES[self.of].title}"]
         lines += [f"  {row[0]:{title}}  {row[1]:>{number}}  {row[2]}".rstrip() for row in rows]
         return "\n".join([*lines, *(f"  {note}" for note in self._sentences())])
 
