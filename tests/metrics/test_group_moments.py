@@ -77,9 +77,7 @@ def test_clusters_are_added_up_before_they_are_squared(case, clusters, seed):
             assert math.isnan(found.p_value[group])
             continue
         means = [(w[part] * x[part]).sum() / w[part].sum() for part in (inside, ~inside)]
-        influence = np.where(
-            inside, w * (x - means[0]) / w[inside].sum(), -w * (x - means[1]) / w[~inside].sum()
-        )
+        influence = np.where(inside, w * (x - means[0]) / w[inside].sum(), -w * (x - means[1]) / w[~inside].sum())
         sums = [influence[numbers.numpy() == cluster].sum() for cluster in range(clusters)]
         error = math.sqrt(sum(one**2 for one in sums) * present / (present - 1))
         score = -abs(means[0] - means[1]) / error

@@ -10,9 +10,8 @@ from focalcal.metrics.bootstrap.intervals import bootstrap
 from focalcal.metrics.gap_intervals import z_score
 from focalcal.metrics.mean_intervals import MeanIntervals, products_of_terms
 from focalcal.metrics.samples import sample_statistics
-from focalcal.metrics.sums import means_of_samples
+from focalcal.metrics.sums import mean_terms, means_of_samples
 from focalcal.predictions import Predictions
-
 
 
 def _predictions(n, seed, weights=None, sharpness=1.0):
@@ -24,13 +23,13 @@ def _predictions(n, seed, weights=None, sharpness=1.0):
 
 def _intervals(preds, names, level=0.9):
     stats = sample_statistics(preds)
-    return MeanIntervals(means_of_samples(stats), products_of_terms(stats)).at(names, level)
+    return MeanIntervals(means_of_samples(stats), products_of_terms(mean_terms(stats))).at(names, level)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_as_wide_as_the_bootstraps(weighted):
     weights = torch.rand(3000, generator=torch.Generator().manual_seed(5)) + 0.1 if weighted else None
-    preds = _predictions(3000, 1, weights)
+    preds = _predictions(3000, 1, weights, sharpness=3.0)
     names = [
         "error", "accuracy", "top_5_accuracy", "nll", "brier", "signed_gap", "mean_confidence",
         "mean_confidence_right", "mean_confidence_wrong", "mean_entropy", "mean_entropy_right", "confident_share",

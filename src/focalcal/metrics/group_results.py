@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from focalcal.base.files import null_for_nan
 from focalcal.base.markdown import markdown_table
-from focalcal.metrics.calibration_testing import SIGNIFICANT
 from focalcal.metrics.catalogue import METRICS
-
-if TYPE_CHECKING:
-    from focalcal.metrics.evaluation import Evaluation
+from focalcal.metrics.evaluation import SIGNIFICANT, Evaluation
 
 # A table for people has no more rows than this; all groups are in `Evaluation.groups` and in JSON.
 MOST_ROWS = 40
@@ -74,9 +71,9 @@ class GroupResult:
         if self.calibration.is_significant:
             found.append("miscalibrated")
         if self.gap.is_significant and self.gap.difference is not None:
-            found.append(f"{'more' if self.gap.difference > 0 else 'less'} over-confident than the rest")
+            found.append(f"confidence − accuracy {'above' if self.gap.difference > 0 else 'below'} the rest")
         if self.error.is_significant and self.error.difference is not None:
-            found.append(f"{'higher' if self.error.difference > 0 else 'lower'} error than the rest")
+            found.append(f"error {'above' if self.error.difference > 0 else 'below'} the rest")
         return tuple(found)
 
     @property
@@ -156,9 +153,7 @@ class GroupTable:
             metrics: Its columns; None for the usual ones.
         """
         results = self.ordered()[:MOST_ROWS]
-        names = [
-            name for name in metrics or TABLE_METRICS if any(name in one.evaluation.values for one in results)
-        ]
+        names = [name for name in metrics or TABLE_METRICS if any(name in one.evaluation.values for one in results)]
         headings = [self.column, "finding", "n", *(METRICS[name].heading for name in names)]
         return headings, [
             [
@@ -197,9 +192,8 @@ class GroupTable:
 def _describe(result: GroupResult) -> str:
     values = result.evaluation.values
     parts = [", ".join(result.findings)]
-    for name in ("signed_gap", "error", "ece"):
-        if name in values:
-            parts.append(f"{METRICS[name].title} {METRICS[name].format(values[name])}")
+    shown = [name for name in ("signed_gap", "error", "ece") if name in values]
+    parts += [f"{METRICS[name].title} {METRICS[name].format(values[name])}" for name in shown]
     return f"{result.name} ({'; '.join(parts)}; n = {result.evaluation.n:,})"
 
 

@@ -25,7 +25,7 @@ from focalcal.predictions import Predictions
 from focalcal.predictions.groups import GroupColumn
 
 # So many groups get every metric with its interval; of more, the others get what one pass gives to all at once.
-MOST_EVALUATED = 50
+MOST_EVALUATED = 100
 # Draws of what a calibrated model would show: more of them where few are as large as what was found.
 _DRAWS, _QUICK_DRAWS, _MOST_DRAWS, _ENOUGH_HITS = 4000, 400, 100_000, 10
 _MANY_GROUPS = 500
@@ -157,17 +157,21 @@ def calibration_p_value(units: Units, bins: int, seed: int, groups: int) -> floa
     return p_value
 
 
-def make_tests(gap: Contrast, error: Contrast, p_values: Sequence[float]) -> list[tuple[GroupTest, GroupTest, GroupTest]]:
-    """Correct the p-values of each question for the number of groups; three tests per group."""
-    columns = []
-    for contrast in (gap, error):
-        differences, p = contrast.difference.tolist(), contrast.p_value.tolist()
-        columns.append([GroupTest(*each) for each in zip(p, holm(p), differences, strict=True)])
-    columns.append([GroupTest(*each) for each in zip(p_values, holm(p_values), strict=True)])
-    return list(zip(*columns, strict=True))  # type: ignore[arg-type]
+Tests = tuple[GroupTest, GroupTest, GroupTest]
 
 
-def choose_evaluated(tests: Sequence[tuple[GroupTest, ...]], sizes: Sequence[int]) -> set[int]:
+def make_tests(gap: Contrast, error: Contrast, p_values: Sequence[float]) -> list[Tests]:
+    """Correct the p-values of each question for the number of groups: tests of gap, error and calibration by group."""
+
+    def compared(contrast: Contrast) -> list[GroupTest]:
+        p, differences = contrast.p_value.tolist(), contrast.difference.tolist()
+        return [GroupTest(*each) for each in zip(p, holm(p), differences, strict=True)]
+
+    calibration = [GroupTest(*each) for each in zip(p_values, holm(p_values), strict=True)]
+    return list(zip(compared(gap), compared(error), calibration, strict=True))
+
+
+def choose_evaluated(tests: Sequence[Tests], sizes: Sequence[int]) -> set[int]:
     """Choose the groups that get every metric: those that stand out, then the largest."""
 
     def importance(number: int) -> tuple[int, int]:
@@ -188,10 +192,9 @@ def _simple_evaluations(
     names = names_from(request.names, ["means", "bins"])
     found: Mapping[str, np.ndarray] = values(rows.sums(total), names)
     sizes = torch.bincount(codes, minlength=number).tolist()
-    return [
-        Evaluation({name: float(found[name][i]) for name in names}, sizes[i], preds.num_classes, request.bins, of=preds.of)
-        for i in range(number)
-    ]
+    each = [{name: float(found[name][i]) for name in names} for i in range(number)]
+    shape = preds.num_classes, request.bins
+    return [Evaluation(one, size, *shape, of=preds.of) for one, size in zip(each, sizes, strict=True)]
 
 
 def _only(stats: SampleStatistics, chosen: Tensor) -> SampleStatistics:
@@ -200,6 +203,7 @@ def _only(stats: SampleStatistics, chosen: Tensor) -> SampleStatistics:
 
 
 def group_notes(groups: int, evaluated: int, sizes: Sequence[int]) -> tuple[str, ...]:
+    """Say which groups are not evaluated in full, and how many are too small to be tested."""
     notes = []
     if evaluated < groups:
         notes.append(

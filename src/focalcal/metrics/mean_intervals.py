@@ -1,21 +1,21 @@
 """Confidence intervals of error, NLL, Brier score and other means from sums alone, for data that is not kept.
 
-Each of these metrics is a ratio f of the sums S of `Means`, and f(a S) = f(S). By the delta method its standard error is
-√(∇f · M ∇f) with M = Σ w² t tᵀ, where t are a sample's terms of S. Sums and products of parts of the data add up. A
+Each of these metrics is a ratio f of the sums S of `Means`, and f(a S) = f(S). By the delta method its standard error
+is √(∇f · M ∇f) with M = Σ w² t tᵀ, where t are a sample's terms of S. Sums and products of parts of the data add up. A
 share (of right samples, of confident ones, …) has Wilson's interval, which is not of width 0 where all are right.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from focalcal.metrics.catalogue import METRICS
 from focalcal.metrics.gap_intervals import Interval, z_score
-from focalcal.metrics.samples import SampleStatistics
-from focalcal.metrics.sums import Means, Sums, mean_terms, names_from, values
+from focalcal.metrics.sums import Means, Sums, names_from, values
 
 Array = npt.NDArray[np.float64]
 
@@ -58,10 +58,12 @@ class MeanIntervals:
         found = _values(moved, names)
         errors = {}
         for name in names:
+            if not np.isfinite(found[name]).all():
+                errors[name] = math.nan
+                continue
             above, below = np.split(found[name], 2)
             slope = np.divide(above - below, 2 * step, out=np.zeros_like(step), where=step > 0)
-            spread = float(slope @ self._products @ slope)
-            errors[name] = math.sqrt(max(spread, 0.0)) if math.isfinite(spread) else math.nan
+            errors[name] = math.sqrt(max(float(slope @ self._products @ slope), 0.0))
         return errors
 
     def _interval(self, name: str, value: float, error: float, level: float) -> Interval:
@@ -79,11 +81,10 @@ class MeanIntervals:
         return float(self._sums[places].sum() ** 2 / squares) if squares > 0 else 0.0
 
 
-def products_of_terms(stats: SampleStatistics) -> Array:
-    """Sum the products of the terms of `Means` over samples: (C, C)."""
-    found = mean_terms(stats)
-    terms = torch.stack([found[name] for name in COLUMNS]).numpy()
-    return np.asarray(terms @ terms.T)
+def products_of_terms(terms: Mapping[str, Tensor]) -> Array:
+    """Sum the products of what `mean_terms` gives over samples: (C, C)."""
+    rows = torch.stack([terms[name] for name in COLUMNS]).numpy()
+    return np.asarray(rows @ rows.T)
 
 
 def _values(rows: Array, names: list[str]) -> dict[str, Array]:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ class GroupAccumulators:
     """
 
     def __init__(self, columns: Sequence[str], new: Callable[[], "Accumulator"]) -> None:
-        self._new = new
+        self.new = new
         self.states: dict[str, dict[str, Accumulator]] = {column: {} for column in columns}
 
     def add(self, preds: Predictions, rows: Tensor) -> None:
@@ -56,7 +56,7 @@ class GroupAccumulators:
 
     def _state(self, states: dict[str, "Accumulator"], name: str) -> "Accumulator":
         if name not in states:
-            states[name] = self._new()
+            states[name] = self.new()
         return states[name]
 
     def _check_memory(self, column: str) -> None:
@@ -98,6 +98,23 @@ class GroupAccumulators:
                 self._state(self.states[column], name).load_state_dict(parts[f"{number}.{place}"])
 
 
+def gather_states(state: Mapping[str, Tensor], group: Any = None) -> Iterator[dict[str, Tensor]]:
+    """Exchange tensors between all processes of ``torch.distributed``, as bytes of safetensors: yields each one's."""
+    import safetensors.torch
+    import torch.distributed as dist
+
+    device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
+    content = torch.frombuffer(bytearray(safetensors.torch.save(dict(state))), dtype=torch.uint8).to(device)
+    sizes = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(sizes, torch.tensor([len(content)], device=device), group=group)
+    padded = torch.zeros(int(max(sizes)), dtype=torch.uint8, device=device)
+    padded[: len(content)] = content
+    received = [torch.empty_like(padded) for _ in sizes]
+    dist.all_gather(received, padded, group=group)
+    for part, size in zip(received, sizes, strict=True):
+        yield safetensors.torch.load(part[: int(size)].cpu().numpy().tobytes())
+
+
 def _parts(column: GroupColumn) -> Iterator[tuple[str, Tensor]]:
     """Yield the name and the rows of each group that has any."""
     order = torch.argsort(column.codes, stable=True)
@@ -111,10 +128,9 @@ def _table(column: str, states: Mapping[str, "Accumulator"], request: Evaluation
     names = [name for name in ordered_names(states) if states[name].samples]
     found = [states[name] for name in names]
     moments = GroupMoments.of_means([(one.samples, one.means(), one.mean_products()) for one in found])
-    p_values = [
-        calibration_p_value(one.binned_units(), request.bins, request.seed, len(found)) for one in found
-    ]
-    tests, sizes = make_tests(moments.gap_contrast(), moments.error_contrast(), p_values), [one.samples for one in found]
+    p_values = [calibration_p_value(one.binned_units(), request.bins, request.seed, len(found)) for one in found]
+    tests = make_tests(moments.gap_contrast(), moments.error_contrast(), p_values)
+    sizes = [one.samples for one in found]
     chosen, simple = choose_evaluated(tests, sizes), names_from(request.names, ["means", "bins"])
     results = {}
     for number, (name, one) in enumerate(zip(names, found, strict=True)):

@@ -39,7 +39,7 @@ class RunningSums:
     Args:
         num_classes: K.
         bins: The number of bins M, of equal width.
-        in_folds: Whether sums per class are kept for every fold, as the interval of classwise-ECE needs them.
+        in_folds: Whether intervals are wanted: sums per class for every fold, and products of the terms of means.
 
     Attributes:
         counts: Flat int64; the number of samples (of positive weight) and everything counted over unweighted samples.
@@ -49,11 +49,11 @@ class RunningSums:
     """
 
     def __init__(self, num_classes: int, bins: int, in_folds: bool = True) -> None:
-        self.num_classes, self.bins = num_classes, bins
+        self.num_classes, self.bins, self._in_folds = num_classes, bins, in_folds
         # Sums of every fold would take much memory where classes are many.
         self.class_folds = FOLDS if in_folds and num_classes * bins <= _MOST_FOLDED else 1
         by_class = (self.class_folds, bins, num_classes)
-        counted, summed = _count_shapes(by_class), _sum_shapes(by_class)
+        counted, summed = _count_shapes(by_class), _sum_shapes(by_class, len(COLUMNS_OF_MEANS) if in_folds else 0)
         size = _size(counted)
         self.exponent: int | None = None
         self.counts = torch.zeros(1 + size, dtype=torch.int64)
@@ -83,7 +83,8 @@ class RunningSums:
         weight = stats.weight
         counts = self._counts if weight is None else self._weights
         self.counts[0] += len(stats) if weight is None else int((weight > 0).sum())
-        for name, term in mean_terms(stats).items():
+        terms = mean_terms(stats)
+        for name, term in terms.items():
             total = term.sum()
             into = self._sums[name] if name in _SUMMED else counts[name]
             into.add_(total.to(into.dtype))
@@ -92,7 +93,8 @@ class RunningSums:
         counts["bin_correct"].add_(binned.correct)
         self._sums["bin_confidence"].add_(binned.confidence)
         self._sums["floor"].add_(floor_sums(stats.confidence, self.bins, weight))
-        self._sums["products"].add_(torch.from_numpy(products_of_terms(stats)))
+        if self._in_folds:
+            self._sums["products"].add_(torch.from_numpy(products_of_terms(terms)))
         in_bins = samples_in_cells(stats, bin_index(stats.confidence, self.bins).numpy(), fold, self.bins)
         self._sums["units"].add_(torch.from_numpy(SampleUnits.of(in_bins).to_table()))
 
@@ -154,14 +156,14 @@ def _count_shapes(by_class: tuple[int, int, int]) -> Shapes:
     return dict.fromkeys(_COUNTED, ()) | dict(binned)
 
 
-def _sum_shapes(by_class: tuple[int, int, int]) -> Shapes:
+def _sum_shapes(by_class: tuple[int, int, int], terms: int) -> Shapes:
     folds, bins, num_classes = by_class
     binned: Shapes = {
         "bin_confidence": (bins,),
         "floor": (5, bins),
         "units": (COLUMNS, FOLDS, bins),
         "doubt": (),
-        "products": (len(COLUMNS_OF_MEANS), len(COLUMNS_OF_MEANS)),
+        "products": (terms, terms),
         "class_confidence": by_class,
         "class_totals": (folds, num_classes),
     }

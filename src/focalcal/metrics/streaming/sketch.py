@@ -24,7 +24,6 @@ from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.streaming.ada_ece_bound import Pieces, ada_ece_range
 
 
-
 @dataclass(frozen=True)
 class Resolution:
     """How much a sketch remembers.
@@ -232,6 +231,13 @@ class ConfidenceSketch:
             self.cells = self.cells or ConfidenceCells(self.resolution)
             self.cells.merge(other.cells)
         self.settle()
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes."""
+        cells = self.cells
+        parts = [] if cells is None else [cells.sums, cells.limits, cells.residuals, cells.units]
+        return 24 * len(self.kept) + sum(part.nbytes for part in parts)
 
     def ranking(self) -> Ranking:
         """Rank the samples, or the cells where they are not kept (without squares of weights)."""
