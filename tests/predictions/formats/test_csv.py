@@ -25,9 +25,10 @@ def test_the_layout_that_is_written(tmp_path):
     )
     preds.save(tmp_path / "preds.csv")
     assert (tmp_path / "preds.csv").read_text() == (
-        'probs:cat,"probs:a ""b"", c",labels,weights,ids,split,provenance:model,focalcal:dtype,focalcal:rows\n'
-        '0.1,0.9,1,1,"x","val","small","float32","2"\n'
-        '0.5,0.5,0,0.5,"y,z","val","small","float32","2"\n'
+        'probs:cat,"probs:a ""b"", c",labels,weights,ids,split,provenance:model,'
+        "focalcal:dtype,focalcal:header,focalcal:rows\n"
+        '0.1,0.9,1,1,"x","val","small","float32","x91bdade9","2"\n'
+        '0.5,0.5,0,0.5,"y,z","val","small","float32","x91bdade9","2"\n'
     )
 
 
@@ -68,7 +69,7 @@ def test_special_numbers_in_text(tmp_path):
 
 def test_soft_labels_as_lists_and_as_columns(tmp_path):
     for text in ('probs,labels\n"[0.5,0.5]","[1, 3]"\n', "probs_0,probs_1,labels_0,labels_1\n0.5,0.5,1,3\n"):
-        assert load(tmp_path, text).labels.tolist() == [[0.25, 0.75]]
+        assert load(tmp_path, text, labels_are="counts").labels.tolist() == [[0.25, 0.75]]
 
 
 def test_columns_by_prefix_or_one_by_one(tmp_path):
