@@ -29,14 +29,19 @@ class Resolution:
     """How much a sketch remembers.
 
     Attributes:
-        kept: Number of samples kept one by one (24 bytes each) before they are counted in cells.
+        most: Number of samples kept one by one (24 bytes each) before they are counted in cells; None for KEPT_SAMPLES.
         bits: 2 to this power cells of the fine grid make one.
         nodes: Number of steps of the grid of smooth ECE.
     """
 
-    kept: int
+    most: int | None
     bits: int
     nodes: int
+
+    @property
+    def kept(self) -> int:
+        """Number of samples kept one by one."""
+        return KEPT_SAMPLES if self.most is None else self.most
 
     @property
     def cells(self) -> int:
@@ -44,10 +49,10 @@ class Resolution:
         return (CELLS - 1 >> self.bits) + 1
 
 
-FINE = Resolution(2**17, 0, SMOOTH_CELLS)
+KEPT_SAMPLES = 2**17
+FINE = Resolution(None, 0, SMOOTH_CELLS)
 # For groups of samples, which are many: half a megabyte at most.
 COMPACT = Resolution(2**13, JOINED_BITS, 2**12)
-KEPT_SAMPLES = FINE.kept
 # What adding up in float64 can lose, relative to the total mass.
 _ROUNDING = 1e-11
 
