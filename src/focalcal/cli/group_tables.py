@@ -18,7 +18,7 @@ _MOST_NAMED = 10
 
 
 def print_group_table(table: GroupTable, metrics: Sequence[str] | None) -> None:
-    """Print the groups of one column, the worst first, and the verdict."""
+    """Print the groups of one column, the worst first, and what the table leaves out."""
     from rich.table import Table
     from rich.text import Text
 
@@ -30,7 +30,7 @@ def print_group_table(table: GroupTable, metrics: Sequence[str] | None) -> None:
         shown.add_row(*map(Text, row))
     console = results()
     console.print(shown)
-    for sentence in table.sentences():
+    for sentence in table.sentences()[1:]:
         console.print(sentence, soft_wrap=True)
 
 
@@ -68,8 +68,8 @@ def not_judged(gates: Sequence[Gate], evaluation: Evaluation, judged: Sequence[d
     if not count:
         return None
     return (
-        f"--each-group: {count:,} of {count + len(judged):,} thresholds are not judged, because the group has fewer than "
-        "10 samples or no such number."
+        f"--each-group: {count:,} of {count + len(judged):,} thresholds are not judged, because the group has fewer "
+        "than 10 samples or no such number."
     )
 
 
