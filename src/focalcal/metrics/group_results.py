@@ -15,7 +15,7 @@ from focalcal.metrics.evaluation import SIGNIFICANT, Evaluation
 # A table for people has no more rows than this; all groups are in `Evaluation.groups` and in JSON.
 MOST_ROWS = 40
 # The metrics of a table for people, as far as they were asked for.
-TABLE_METRICS = ("error", "nll", "signed_gap", "ece")
+TABLE_METRICS = ("error", "signed_gap", "ece")
 # More groups than this are counted in a sentence, not named.
 _MOST_NAMED = 5
 
