@@ -16,7 +16,7 @@ from focalcal.base.progress import note, spinner
 from focalcal.cli.inputs import open_input, predictions_file
 from focalcal.cli.options import READ_MANY_OPTIONS, Json, option, packed
 from focalcal.cli.output import print_json, results
-from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.report.readings import written, written_change
 
 if TYPE_CHECKING:
@@ -207,7 +207,8 @@ def _apply(calibrator: Calibrator, test: Predictions, bins: int) -> tuple[Predic
 
     with spinner("applying"):
         result = calibrator.transform(test)
-        before, after = (evaluate(preds, metrics=COMPARED, bins=bins, bootstrap=0) for preds in (test, result))
+        names = names_for(COMPARED, test.num_classes, test.of)
+        before, after = (evaluate(preds, metrics=names, bins=bins, bootstrap=0) for preds in (test, result))
     return result, before, after
 
 
@@ -299,7 +300,7 @@ class _Calibration:
         table = Table("metric")
         for heading in ("uncalibrated", "calibrated", "change"):
             table.add_column(heading, justify="right", no_wrap=True)
-        for name in COMPARED:
+        for name in self.before.values:
             before, after = self.before.values[name], self.after.values[name]
             cells = (written(name, before), written(name, after), written_change(name, after - before))
             table.add_row(METRICS[name].heading, *cells)
@@ -312,12 +313,11 @@ class _Calibration:
     def _summary(self) -> str:
         """Say what was done, and what became of NLL and ECE."""
         source = "not fitted" if self.val is None else f"fitted on {self.val}"
-        floor = written("ece_floor", self.after.values["ece_floor"])
         gain = "" if self.phi is None else f" (PHI {100 * self.phi:.1f}%)".replace("-", "−")
         moves = f"NLL {self._move('nll')}{gain}, ECE {self._move('ece')}"
-        return (
-            f"{self.calibrator.method}, {source}: {moves}; a perfectly calibrated model would show an ECE of {floor}."
-        )
+        test = self.after.calibration_test
+        chance = "" if test is None else f" {test}"
+        return f"{self.calibrator.method}, {source}: {moves}.{chance}"
 
     def _move(self, name: str) -> str:
         before, after = (written(name, found.values[name]) for found in (self.before, self.after))

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from focalcal.base.measures import Of
 from focalcal.base.progress import tracked
 from focalcal.predictions.container import Predictions, check_whole, concatenate, from_rows
-from focalcal.predictions.description import describe
-from focalcal.predictions.rows import Kind, check_kind, prepare_rows
+from focalcal.predictions.description import Columns, describe
+from focalcal.predictions.rows import Kind, check_kind, count_columns, prepare_rows
 
 
 def predict(
@@ -22,6 +23,9 @@ def predict(
     split: str | None = None,
     class_names: Sequence[str] | None = None,
     masked_classes: Collection[int] = (),
+    of: Of | None = None,
+    positive_class: int | str | None = None,
+    class_dim: int | None = None,
     provenance: Mapping[str, str] | None = None,
     ignore_index: int | None = -100,
     device: torch.device | str | None = None,
@@ -41,6 +45,9 @@ def predict(
         split: As in ``Predictions.from_logits``.
         class_names: As in ``Predictions.from_logits``.
         masked_classes: As in ``Predictions.from_logits``.
+        of: As in ``Predictions.from_logits``.
+        positive_class: As in ``Predictions.from_logits``.
+        class_dim: As in ``Predictions.from_logits``.
         provenance: As in ``Predictions.from_logits``.
         ignore_index: Positions with this label are dropped.
         device: Device for the inputs; by default that of the network's first parameter (or buffer).
@@ -57,9 +64,8 @@ def predict(
         (Predictions(7 samples, 3 classes, logits, split='val'), True)
     """
     check_kind(kind)
-    described = partial(
-        describe, split=split, class_names=class_names, masked_classes=masked_classes, provenance=provenance
-    )
+    described = partial(describe, split=split, masked_classes=masked_classes, provenance=provenance)
+    columns = Columns(of, positive_class, class_dim, class_names)
     target = find_device(model) if device is None else torch.device(device)
     parts: list[Predictions] = []
     samples = 0
@@ -67,9 +73,19 @@ def predict(
         for batch in batches:
             inputs, labels = _split_batch(batch)
             output = compute_outputs(model, inputs, target)
-            rows = prepare_rows(kind, output, labels, ignore_index=ignore_index, first=samples)
+            measured, positive = columns.measure(count_columns(output, class_dim))
+            rows = prepare_rows(
+                kind,
+                output,
+                labels,
+                class_dim=class_dim,
+                positive=positive,
+                ignore_index=ignore_index,
+                first=samples,
+            )
             samples += len(output)
-            parts.append(from_rows(rows, kind, described(rows.num_classes)))
+            names = columns.names(positive)
+            parts.append(from_rows(rows, kind, described(rows.num_classes, of=measured, class_names=names)))
     if not parts:
         raise ValueError("The loader gave no batch; pass at least one (a generator can be run through only once).")
     return check_whole(concatenate(parts), allow_duplicate_ids=False)
