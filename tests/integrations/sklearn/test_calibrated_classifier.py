@@ -205,7 +205,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match="The class 'fox' has 2 samples, fewer than the 5 folds"):
         CalibratedClassifier(GaussianNB()).fit(X, np.where(np.arange(240) < 2, "fox", y))
     order = np.argsort(y)
-    with pytest.raises(ValueError, match="The classifier of fold 0 has not been trained on the class 'cat'"):
+    with pytest.raises(ValueError, match="The classifier of fold 2 has not been trained on the class 'eel'"):
         CalibratedClassifier(GaussianNB(), cv=KFold(3)).fit(X[order], y[order])
     with pytest.raises(ValueError, match="only one class, 'cat'"):
         CalibratedClassifier(GaussianNB()).fit(X, np.full(240, "cat"))

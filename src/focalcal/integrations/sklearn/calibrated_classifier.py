@@ -151,8 +151,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         names, counts = np.unique(labels, return_counts=True)
         if isinstance(self.cv, int) and counts.min() < self.cv:
             raise ValueError(
-                f"The class {names.tolist()[counts.argmin()]!r} has {counts.min()} samples, fewer than the {self.cv} folds; "
-                "pass a smaller cv, or more samples of it."
+                f"The class {names.tolist()[counts.argmin()]!r} has {counts.min()} samples, fewer than the {self.cv} "
+                "folds; pass a smaller cv, or more samples of it."
             )
 
     def _trained(self, X: Any, labels: Array, weights: Array | None) -> Any:

@@ -70,9 +70,7 @@ def check_labels(y: Any) -> tuple[Array, Array]:
     check_classification_targets(labels)
     classes = np.unique(labels)
     if len(classes) < 2:
-        raise ValueError(
-            f"There must be samples of at least two classes, and y has only one class, {classes.tolist()[0]!r}."
-        )
+        raise ValueError(f"At least two classes are needed, and y has only one class, {classes.tolist()[0]!r}.")
     return classes, labels
 
 
