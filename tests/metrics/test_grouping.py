@@ -55,7 +55,7 @@ def test_the_group_that_is_off_is_the_worst_and_in_the_verdict():
     assert west.gap.is_significant
     assert "west fails the test of calibration" in table.verdict
     assert "Worst: west (miscalibrated, confidence − accuracy above the rest" in table.verdict
-    assert [one.name for one in table.ordered()][0] == "west"
+    assert table.ordered()[0].name == "west"
     assert not any(table.results[name].calibration.is_significant for name in ("north", "south", "east"))
     assert not any(one.error.is_significant for one in table.results.values())
 

@@ -111,8 +111,8 @@ def test_a_groups_state_is_small_however_many_samples_it_has():
 
 def test_too_many_groups_for_the_memory_are_refused(monkeypatch):
     monkeypatch.setattr(group_accumulators, "MOST_BYTES", 100_000)
+    accumulator = Accumulator(4, by="user")
     with pytest.raises(ValueError, match="groups of column 'user' take more than a gigabyte"):
-        accumulator = Accumulator(4, by="user")
         accumulator.update(logits=torch.zeros(50, 4), labels=[0] * 50, groups={"user": list(range(50))})
 
 
