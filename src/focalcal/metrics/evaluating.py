@@ -106,7 +106,7 @@ def _opened(preds: Predicted) -> Predictions | PredictionsFile:
     if isinstance(preds, Predictions):
         return preds
     file = preds if isinstance(preds, PredictionsFile) else open_predictions(preds)
-    small = os.path.getsize(file.path) <= READ_WHOLE_BYTES
+    small = file.size <= READ_WHOLE_BYTES
     return file.read() if small and file.num_samples * file.num_classes <= READ_WHOLE_VALUES else file
 
 

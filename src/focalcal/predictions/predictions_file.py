@@ -10,6 +10,7 @@ from typing import Unpack
 
 from focalcal.base.chunks import IN_CACHE
 from focalcal.base.files import regular_file
+from focalcal.base.remote import LocalCopy, is_remote
 from focalcal.predictions.checks import check_some_weight
 from focalcal.predictions.container import (
     Predictions,
@@ -37,6 +38,7 @@ class Opened:
     choices: Choices
     labels: StoredArray | None  # instead of the file's own
     broken: tuple[type[Exception], ...]
+    copy: LocalCopy | None = None  # of a remote file; it is there as long as this is
 
 
 class PredictionsFile:
@@ -72,6 +74,16 @@ class PredictionsFile:
     def __repr__(self) -> str:
         parts = [repr(os.fspath(self.path)), f"{self.num_classes} classes", self.kind]
         return f"PredictionsFile({', '.join(parts + show_masked(self.masked_classes))})"
+
+    @property
+    def local_path(self) -> Path:
+        """The file, or the copy of a remote one."""
+        return self.path if self._opened.copy is None else self._opened.copy.path
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return os.path.getsize(self.local_path)
 
     @property
     def num_samples(self) -> int:
@@ -171,7 +183,7 @@ def open_predictions(path: Path, **options: Unpack[ReadOptions]) -> PredictionsF
     alone, with ``kind`` and ``labels``. Nothing is ever unpickled.
 
     Args:
-        path: The file.
+        path: The file; ``s3://``, ``gs://``, ``hdfs://`` and whatever else fsspec knows is copied here first.
         **options:
             logits_key, probs_key: the array or column(s) that hold logits, or probabilities, where they are not called
                 ``logits``, or ``probs`` or ``predictions``. In tables: a column, the common beginning of columns
@@ -200,11 +212,24 @@ def open_predictions(path: Path, **options: Unpack[ReadOptions]) -> PredictionsF
         (3, 'test', [2, 1])
     """
     choices = Choices.choose(options)
+    if is_remote(path):
+        return _open_remote(os.fspath(path), choices)
     check_exists(path)
     chosen = find_format(path)
     labels = _open_labels(choices)
     with reading(path, chosen.broken()):
         return PredictionsFile(path, Opened(chosen.open(path, choices), choices, labels, chosen.broken()))
+
+
+def _open_remote(url: str, choices: Choices) -> PredictionsFile:
+    """Open a copy of a remote file, which lives as long as what is returned."""
+    chosen = find_format(url)
+    labels = _open_labels(choices)
+    copy = LocalCopy(url)
+    with reading(url, chosen.broken()):
+        if copy.path.stat().st_size == 0:
+            raise ValueError("it is empty.")
+        return PredictionsFile(url, Opened(chosen.open(copy.path, choices), choices, labels, chosen.broken(), copy))
 
 
 def _open_labels(choices: Choices) -> StoredArray | None:

@@ -174,7 +174,7 @@ def data_of(given: Given, options: Mapping[str, Any]) -> Data:
     if isinstance(given, Predictions):
         return given
     file = given if isinstance(given, PredictionsFile) else open_predictions(given, **options)
-    small = os.path.getsize(file.path) <= READ_WHOLE_BYTES
+    small = file.size <= READ_WHOLE_BYTES
     return file.read() if small and file.num_samples * file.num_classes <= READ_WHOLE_VALUES else file
 
 
@@ -207,7 +207,7 @@ def same_predictions(first: Data, second: Data) -> bool:
         return torch.equal(first.values, second.values) and torch.equal(first.labels, second.labels)
     if isinstance(first, Predictions) or isinstance(second, Predictions):
         return False
-    if os.path.samefile(first.path, second.path):
+    if os.path.samefile(first.local_path, second.local_path):
         return True
-    alike = os.path.getsize(first.path) == os.path.getsize(second.path)
-    return alike and file_sha256(first.path) == file_sha256(second.path)
+    alike = first.size == second.size
+    return alike and file_sha256(first.local_path) == file_sha256(second.local_path)
