@@ -19,20 +19,34 @@ import numpy as np
 
 from focalcal.base.files import DAMAGE, parse_json, regular_file
 from focalcal.predictions.container import Predictions
+from focalcal.predictions.formats.contents import check_contents, state_contents
 from focalcal.predictions.formats.parts import FACTS, Metadata, json_text, part_arrays, read_text, write_text
-from focalcal.predictions.formats.sources import ArrayLayout, ArraySource, FileArray, StoredArray, Take, take_from
+from focalcal.predictions.formats.sources import (
+    ArrayLayout,
+    ArraySource,
+    FileArray,
+    StoredArray,
+    Take,
+    check_unpacked,
+    take_from,
+)
 from focalcal.predictions.read_options import Choices
 
 BROKEN = (*DAMAGE, zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError)
 
 _NO_DATE = (1980, 1, 1, 0, 0, 0)  # the first that zip knows
+_COMMENT = b"focalcal contents "  # of the archive: numpy neither reads nor writes it
+_LARGEST_FACT = 64 * 2**20  # bytes of class names, a split, provenance, …
+_LONGEST_TEXT = 4096  # characters of an id
 _LISTS = ("class_names", "masked_classes")  # arrays with several entries; other facts are single values
 
 
 def write(preds: Predictions, file: BinaryIO) -> None:
     """Write an uncompressed npz that does not depend on the time of day."""
     with zipfile.ZipFile(file, "w") as archive:
-        for name, array in _all_arrays(preds).items():
+        arrays = _all_arrays(preds)
+        archive.comment = _COMMENT + state_contents(arrays).encode()
+        for name, array in arrays.items():
             info = zipfile.ZipInfo(f"{name}.npy", _NO_DATE)
             info.create_system = 3  # not the system that happens to run
             with archive.open(info, "w", force_zip64=True) as member:
@@ -46,10 +60,13 @@ def open_npz(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
         for info in archive.infolist():
             name = info.filename.removesuffix(".npy")
             if name != info.filename:
+                check_unpacked(name, info.file_size, info.compress_size)
                 with archive.open(info) as member:
                     layout = _read_header(member, info.file_size, name)
                 pickled = layout.dtype.hasobject
                 arrays[name] = PickledArray(name) if pickled else ZipArray(path, info.filename, layout)
+        if archive.comment.startswith(_COMMENT):
+            check_contents(archive.comment.removeprefix(_COMMENT).decode(), arrays)
     return ArraySource(arrays, _take_facts(arrays), choices)
 
 
@@ -147,6 +164,17 @@ class PickledArray(StoredArray):
         )
 
 
+def _check_text_size(layout: ArrayLayout, name: str) -> None:
+    """Refuse text that is too long to be an id, a name or a fact: each becomes a Python object many times as large."""
+    if layout.dtype.kind not in "US":
+        return
+    longest = layout.dtype.itemsize // (4 if layout.dtype.kind == "U" else 1)
+    if name in FACTS and layout.nbytes > _LARGEST_FACT:
+        raise ValueError(f"its {name} takes {layout.nbytes:,} bytes, and at most {_LARGEST_FACT:,} are read.")
+    if name not in FACTS and longest > _LONGEST_TEXT:
+        raise ValueError(f"its {name} has entries of {longest:,} characters, and at most {_LONGEST_TEXT:,} are read.")
+
+
 def _read_header(file: IO[bytes], size: int, name: str) -> ArrayLayout:
     """Read the header of an npy and leave the file at the first byte of the array."""
     try:
@@ -160,6 +188,7 @@ def _read_header(file: IO[bytes], size: int, name: str) -> ArrayLayout:
     except Exception as error:  # numpy parses the header as Python: what damage makes it raise has no end
         raise ValueError(f"its {name} is corrupt, or not an array as numpy writes it.") from error
     layout = ArrayLayout(tuple(shape), dtype, fortran=fortran)
+    _check_text_size(layout, name)
     if not dtype.hasobject and file.tell() + layout.nbytes != size:
         raise ValueError(f"its {name} is truncated or corrupt: shape {layout.shape} does not fit its size.")
     return layout

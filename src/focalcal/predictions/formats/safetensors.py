@@ -25,6 +25,7 @@ from torch import Tensor
 
 from focalcal.base.files import DAMAGE, parse_json, regular_file
 from focalcal.predictions.container import Predictions
+from focalcal.predictions.formats.contents import KEY, check_stated, state_contents
 from focalcal.predictions.formats.parts import (
     TEXT_COLUMNS,
     PartArray,
@@ -62,7 +63,8 @@ def write(preds: Predictions, file: BinaryIO, compact: Compact | None = None) ->
     arrays = _encode_text(parts)
     # Wide types first: every array then starts at a multiple of its item size.
     order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
-    header: dict[str, Any] = {"__metadata__": write_marked_text(preds)}
+    about = write_marked_text(preds)
+    header: dict[str, Any] = {"__metadata__": {**about, KEY: state_contents(arrays, about)}}
     end = 0
     for name in order:
         array = arrays[name]
@@ -86,7 +88,8 @@ def open_source(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
         header = parse_json(file.read(length))
     if not isinstance(header, dict):
         raise ValueError("it is not a safetensors file: its header is not a JSON object.")
-    text = header.pop("__metadata__", {})
+    text = _check_text(header.pop("__metadata__", {}))
+    check_stated(header, text)
     start = _LENGTH + length
     layouts = {name: _read_layout(name, entry, size - start) for name, entry in header.items()}
     ends = [end for _, (_, end) in layouts.values()]
@@ -100,7 +103,7 @@ def open_source(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
             if len(arrays[name].shape) != 1 or len(arrays[f"{name}_offsets"].shape) != 1:
                 raise ValueError(f"its {name} are corrupt: they are not a row of bytes with a row of offsets.")
             arrays[name] = TextArray(arrays[name], arrays.pop(f"{name}_offsets"))
-    return ArraySource(arrays, read_marked_text(_check_text(text)), choices)
+    return ArraySource(arrays, read_marked_text(text), choices)
 
 
 @dataclass(frozen=True)
