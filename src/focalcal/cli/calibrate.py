@@ -312,12 +312,11 @@ class _Calibration:
     def _summary(self) -> str:
         """Say what was done, and what became of NLL and ECE."""
         source = "not fitted" if self.val is None else f"fitted on {self.val}"
-        floor = written("ece_floor", self.after.values["ece_floor"])
         gain = "" if self.phi is None else f" (PHI {100 * self.phi:.1f}%)".replace("-", "−")
         moves = f"NLL {self._move('nll')}{gain}, ECE {self._move('ece')}"
-        return (
-            f"{self.calibrator.method}, {source}: {moves}; a perfectly calibrated model would show an ECE of {floor}."
-        )
+        test = self.after.calibration_test
+        chance = "" if test is None else f" {test}"
+        return f"{self.calibrator.method}, {source}: {moves}.{chance}"
 
     def _move(self, name: str) -> str:
         before, after = (written(name, found.values[name]) for found in (self.before, self.after))

@@ -11,8 +11,9 @@ Group = Literal["accuracy", "loss", "calibration", "parts of losses", "confidenc
 # order of confidence, per class and bin, of residuals on a grid; or the outputs themselves, in several passes.
 Source = Literal["means", "bins", "chance", "ranking", "classes", "residuals", "outputs"]
 
-# How intervals are made.
+# How intervals are made from resamples, and how at all.
 Method = Literal["basic", "percentile", "bca"]
+IntervalMethod = Literal["honest", "basic", "percentile", "bca"]
 
 # |S99| and top-5 accuracy.
 CONFIDENT = 0.99
@@ -33,7 +34,7 @@ class Metric:
         unit: Percent of samples or of probability, percentage points with a sign, nats, or a plain number.
         range: The least and the largest value that it can have.
         better: Which values are better; None where neither are.
-        has_interval: Whether the bootstrap gives it an interval.
+        default_method: How its interval is made if nothing else is asked for; None if it has none.
         partial_sums: For sums in the order of confidence: by how many times the error of a partial sum it can move
             where the order is known up to cells only; 0 if it cannot be computed then.
         fewest_classes: How many classes there must be for it to say anything.
@@ -46,9 +47,14 @@ class Metric:
     unit: Unit = "percent"
     range: tuple[float, float] = (0.0, 1.0)
     better: Literal["lower", "higher"] | None = "lower"
-    has_interval: bool = True
+    default_method: IntervalMethod | None = "basic"
     partial_sums: int = 0
     fewest_classes: int = 2
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether it has an interval at all; then the bootstrap can give it one, too."""
+        return self.default_method is not None
 
     @property
     def heading(self) -> str:
@@ -93,6 +99,7 @@ def _number(value: float, form: str, unit: str = "") -> str:
 
 
 _POSITIVE = (0.0, math.inf)
+_HONEST: IntervalMethod = "honest"
 
 # In the order of tables: how often it is right, what it loses, how far confidence is off, how confident it is.
 METRICS: Mapping[str, Metric] = {
@@ -122,27 +129,36 @@ METRICS: Mapping[str, Metric] = {
         unit="number",
         range=(0.0, 2.0),
     ),
-    "ece": Metric("ECE", "how far confidence is off, on average", "calibration", "bins"),
+    "ece": Metric("ECE", "how far confidence is off, on average", "calibration", "bins", default_method=_HONEST),
     "ece_floor": Metric(
         title="ECE of a perfect model (floor)",
         reading="what chance alone gives a perfect model",
         group="calibration",
         source="chance",
         better=None,
-        has_interval=False,
+        default_method=None,
     ),
-    "debiased_ece": Metric("debiased ECE (L2)", "root mean square gap, chance taken off", "calibration", "ranking"),
-    "smooth_ece": Metric("smooth ECE", "how far confidence is off, without bins", "calibration", "residuals"),
-    "mce": Metric("MCE", "how far it is off in the worst bin", "calibration", "bins"),
-    "ada_ece": Metric("AdaECE", "as ECE, in bins of equal mass", "calibration", "ranking", partial_sums=2),
+    "debiased_ece": Metric(
+        "debiased ECE (L2)", "root mean square gap, chance taken off", "calibration", "ranking", default_method=_HONEST
+    ),
+    "smooth_ece": Metric(
+        "smooth ECE", "how far confidence is off, without bins", "calibration", "residuals", default_method=_HONEST
+    ),
+    "mce": Metric("MCE", "how far it is off in the worst bin", "calibration", "bins", default_method=_HONEST),
+    "ada_ece": Metric(
+        "AdaECE", "as ECE, in bins of equal mass", "calibration", "ranking", default_method=_HONEST, partial_sums=2
+    ),
     "ks_error": Metric(
         title="KS calibration error",
         reading="largest sum of gaps up to a confidence",
         group="calibration",
         source="ranking",
+        default_method=_HONEST,
         partial_sums=1,
     ),
-    "classwise_ece": Metric("classwise-ECE", "mean gap over the classes' probabilities", "calibration", "classes"),
+    "classwise_ece": Metric(
+        "classwise-ECE", "mean gap over the classes' probabilities", "calibration", "classes", default_method=_HONEST
+    ),
     "signed_gap": Metric(
         title="mean confidence − accuracy",
         reading="above 0 over-, below 0 under-confident",

@@ -1,12 +1,17 @@
 """Results of `evaluate` and `Accumulator.compute`: numbers with their intervals and bounds, to read or to write out."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from focalcal.base.files import null_for_nan
-from focalcal.metrics.catalogue import METRICS, Method
+from focalcal.metrics.catalogue import METRICS, IntervalMethod
+
+if TYPE_CHECKING:
+    from focalcal.metrics.calibration_testing import CalibrationTest
 
 
 @dataclass(frozen=True, repr=False)
@@ -22,7 +27,8 @@ class Evaluation:
         level: Level of the intervals; None without intervals.
         bounds: How far from the exact value a metric may be, where it is not computed exactly.
         notes: Sentences about what was left out or approximated, and why.
-        method: How the intervals were made; None without intervals.
+        methods: How the interval of each metric was made: ``"honest"``, ``"basic"``, ``"percentile"`` or ``"bca"``.
+        calibration_test: The test of "perfectly calibrated"; None where there is no ECE.
 
     Examples:
         >>> evaluation = Evaluation({"ece": 0.031, "mce": float("nan")}, n=100, num_classes=2, bins=15)
@@ -44,7 +50,8 @@ class Evaluation:
     level: float | None = None
     bounds: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    method: str | None = None
+    methods: Mapping[str, IntervalMethod] = field(default_factory=dict)
+    calibration_test: CalibrationTest | None = None
 
     def __getitem__(self, metric: str) -> float:
         return self.values[metric]
@@ -57,9 +64,10 @@ class Evaluation:
                 "num_classes": self.num_classes,
                 "bins": self.bins,
                 "level": self.level,
-                "method": self.method,
                 "values": self.values,
                 "intervals": self.intervals,
+                "interval_methods": self.methods,
+                "calibration_test": None if self.calibration_test is None else self.calibration_test.to_dict(),
                 "bounds": self.bounds,
                 "notes": self.notes,
             }
@@ -79,7 +87,7 @@ class Evaluation:
         rows = [("metric", "value", f"{self._percent} interval"), *self._rows()]
         lines = [f"| {' | '.join(row[:columns])} |" for row in rows]
         lines.insert(1, "|:--|--:|:--|" if self.intervals else "|:--|--:|")
-        return "\n".join([*lines, *(f"\n{note}" for note in self.notes)])
+        return "\n".join([*lines, *(f"\n{note}" for note in self._sentences())])
 
     def __repr__(self) -> str:
         rows = self._rows()
@@ -87,7 +95,10 @@ class Evaluation:
         with_intervals = f", {self._percent} intervals" if self.intervals else ""
         lines = [f"Evaluation of {self.n:,} samples, {self.num_classes} classes, {self.bins} bins{with_intervals}"]
         lines += [f"  {row[0]:{title}}  {row[1]:>{number}}  {row[2]}".rstrip() for row in rows]
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+        return "\n".join([*lines, *(f"  {note}" for note in self._sentences())])
+
+    def _sentences(self) -> list[str]:
+        return [*([] if self.calibration_test is None else [str(self.calibration_test)]), *self.notes]
 
     @property
     def _percent(self) -> str:
@@ -116,19 +127,34 @@ class EvaluationRequest:
         names: The metrics, in the order wanted.
         by_name: Whether they were named, or are all that there are.
         bins: Number of bins of binned metrics.
-        resamples: Number of resamples that intervals are made of; 0 for no intervals.
+        intervals: Whether there are to be intervals.
+        method: How; None for each metric's default.
+        resamples: Number of resamples for those that are made of them; 0 for none of those.
         level: Level of the intervals.
         seed: Seed for the draws.
-        method: Method of the intervals.
     """
 
     names: tuple[str, ...]
     by_name: bool
     bins: int
+    intervals: bool
+    method: IntervalMethod | None
     resamples: int
     level: float
     seed: int
-    method: Method = "basic"
+
+    def methods(self) -> dict[str, IntervalMethod]:
+        """Return how the interval of each metric is to be made; those that get none are not there."""
+        found = {name: self._method(METRICS[name].default_method) for name in self.names}
+        return {name: method for name, method in found.items() if method is not None}
+
+    def _method(self, default: IntervalMethod | None) -> IntervalMethod | None:
+        if default is None or not self.intervals:
+            return None
+        if self.method == "honest":
+            return "honest" if default == "honest" else None
+        method = self.method or default
+        return method if method == "honest" or self.resamples else None
 
     def select(self, evaluation: Evaluation) -> Evaluation:
         """Return only what is wanted, in its order."""

@@ -1,16 +1,22 @@
 """The accumulator: all metrics of data that comes batch by batch, whose parts add up to the whole."""
 
 import copy
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from focalcal.metrics.binning import check_bins
-from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.binning import BinSums, check_bins
+from focalcal.metrics.bootstrap.intervals import check_resampling, checked_names
+from focalcal.metrics.calibration_testing import judge_gaps
+from focalcal.metrics.catalogue import METRICS, IntervalMethod
 from focalcal.metrics.evaluation import Evaluation
+from focalcal.metrics.gap_intervals import Interval
+from focalcal.metrics.honest_intervals import HonestIntervals, RankedUnits
+from focalcal.metrics.independent_units import FOLDS, SampleUnits
 from focalcal.metrics.samples import (
     SampleStatistics,
     StatisticsStore,
@@ -33,6 +39,23 @@ _NOT_KEPT = (
 _NEEDS_OUTPUTS = "The calibration and refinement parts of NLL and Brier need the outputs themselves: use evaluate()."
 
 
+@dataclass(frozen=True)
+class _StreamedGaps:
+    """What honest intervals are made of."""
+
+    table: BinSums
+    sums: RunningSums
+    sketch: ConfidenceSketch
+
+    @property
+    def binned(self) -> SampleUnits:
+        return self.sums.binned_units()
+
+    @cached_property
+    def ranked(self) -> RankedUnits:
+        return self.sketch.ranked()
+
+
 class Accumulator:
     """All metrics of data that comes in batches, or in parts on several machines, in memory that does not grow with it.
 
@@ -41,9 +64,14 @@ class Accumulator:
     samples (2 MB), and above that a histogram (9 MB); `Evaluation.bounds` tells how far they may be from the exact
     values. Parts merged in any order give what the whole gives.
 
+    Calibration errors have their intervals (see `focalcal.metrics.gap_intervals`), which need no resamples: their folds
+    go by the number of the row.
+
     Args:
         num_classes: K, at least 2.
         bins: the number of bins of binned metrics.
+        first_row: Number of the first row, where this is a part of larger data: parts that know their place in the
+            whole give, when merged, the very intervals of the whole.
 
     Examples:
         >>> whole, part = Accumulator(num_classes=2), Accumulator(num_classes=2)
@@ -54,16 +82,19 @@ class Accumulator:
         (3, 0.3333, 0.21875)
     """
 
-    def __init__(self, num_classes: int, bins: int = 15) -> None:
+    def __init__(self, num_classes: int, bins: int = 15, *, first_row: int = 0) -> None:
         check_bins(bins)
         check_num_classes(num_classes)
-        self.num_classes, self.bins = num_classes, bins
+        if isinstance(first_row, bool) or not isinstance(first_row, int) or first_row < 0:
+            raise ValueError(f"first_row is {first_row!r}; it must be an integer of at least 0.")
+        self.num_classes, self.bins, self.first_row = num_classes, bins, first_row
         self.reset()
 
     def reset(self) -> None:
         """Forget everything."""
         self._sums = RunningSums(self.num_classes, self.bins)
         self._sketch = ConfidenceSketch(self.bins)
+        self._next_row = self.first_row
 
     @property
     def samples(self) -> int:
@@ -113,12 +144,16 @@ class Accumulator:
         if len(preds) == 0:
             return None
         store = StatisticsStore(len(preds))
+        fold = torch.arange(self._next_row, self._next_row + len(preds)) % FOLDS
+        start = 0
         for stats, probs in block_statistics(self._with_scaled_weights(preds)):
-            self._sums.add_classes(stats, probs)
+            self._sums.add_classes(stats, probs, fold[start : start + len(stats)])
             store.add(stats)
+            start += len(stats)
         joined = store.joined()
-        self._sums.add(joined)
-        self._sketch.add(joined)
+        self._sums.add(joined, fold)
+        self._sketch.add(joined, fold)
+        self._next_row += len(preds)
         return joined
 
     def _with_scaled_weights(self, preds: Predictions) -> Predictions:
@@ -150,6 +185,7 @@ class Accumulator:
         self._sums.counts += other._sums.counts
         self._sums.sums += other._sums.sums
         self._sketch.merge(other._sketch)
+        self._next_row = max(self._next_row, other._next_row)
         return self
 
     def all_reduce(self, group: Any = None) -> "Accumulator":
@@ -167,11 +203,12 @@ class Accumulator:
         if processes == 1:
             return self
         device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
-        exponent = torch.tensor([-torch.inf if self._sums.exponent is None else self._sums.exponent])
-        exponent = exponent.double().to(device)
-        dist.all_reduce(exponent, dist.ReduceOp.MAX, group=group)
-        if not exponent.isinf():
-            self._rescale(int(exponent))
+        exponent = -torch.inf if self._sums.exponent is None else self._sums.exponent
+        largest = torch.tensor([exponent, self._next_row], dtype=torch.float64, device=device)
+        dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
+        self._next_row = int(largest[1])
+        if not largest[0].isinf():
+            self._rescale(int(largest[0]))
         codes, sums, limits = self._sketch.to_flat(rank, processes)
         counts = torch.cat([self._sums.counts, codes]).to(device)
         sums, limits = torch.cat([self._sums.sums, sums]).to(device), limits.to(device)
@@ -185,27 +222,49 @@ class Accumulator:
         self._sketch = ConfidenceSketch.from_flat(self.bins, self.samples, counts[own_counts:], sums[own_sums:], limits)
         return self
 
-    def compute(self) -> Evaluation:
-        """Compute all metrics of everything that was added. More may be added afterwards."""
+    def compute(
+        self, metrics: Sequence[str] | None = None, *, intervals: bool = True, level: float = 0.90, seed: int = 0
+    ) -> Evaluation:
+        """Compute metrics of everything that was added. More may be added afterwards.
+
+        Args:
+            metrics: Names, see ``METRICS``; None for all that a stream can give.
+            intervals: Whether to compute confidence intervals: those of calibration errors, which need no resamples.
+            level: Level of the intervals.
+            seed: Seed for the draws of what a perfectly calibrated model would show.
+        """
         if self.samples == 0:
             raise ValueError("Nothing has been added yet (or only weights of 0); call update with a batch first.")
         known = replace(self._sums.known(), ranking=self._sketch.ranking(), residuals=self._sketch.residuals())
         missing = self._sketch.missing()
-        names = [
-            name
-            for name, metric in METRICS.items()
-            if metric.source != "outputs" and metric.fewest_classes <= self.num_classes and name not in missing
-        ]
+        possible = [name for name, metric in METRICS.items() if metric.source != "outputs" and name not in missing]
+        names = checked_names(metrics, self.num_classes, possible)
         found = {name: float(value) for name, value in values(known, names).items()}
         assert known.residuals is not None
-        return Evaluation(
+        bounds = {**self._sketch.bounds(found), "smooth_ece": float(known.residuals.solution[1])}
+        evaluation = Evaluation(
             values=found,
             n=self.samples,
             num_classes=self.num_classes,
             bins=self.bins,
-            bounds={**self._sketch.bounds(found), "smooth_ece": float(known.residuals.solution[1])},
+            bounds={name: bound for name, bound in bounds.items() if name in found},
             notes=(_NOT_KEPT, _NEEDS_OUTPUTS) if missing else (_NEEDS_OUTPUTS,),
         )
+        assert known.bins is not None
+        honest = HonestIntervals(_StreamedGaps(known.bins, self._sums, self._sketch), seed)
+        if "ece" in found:
+            evaluation = replace(evaluation, calibration_test=judge_gaps(honest.binned))
+        if not intervals:
+            return evaluation
+        check_resampling(1, level, seed)
+        ends = self._intervals(found, honest, level)
+        methods: dict[str, IntervalMethod] = dict.fromkeys(ends, "honest")
+        return replace(evaluation, intervals=ends, level=level if ends else None, methods=methods)
+
+    def _intervals(self, found: Mapping[str, float], honest: HonestIntervals, level: float) -> dict[str, Interval]:
+        ends = {name: honest.interval(name, value, level) for name, value in found.items() if honest.has(name)}
+        of_classes = self._sums.classwise_interval(level) if "classwise_ece" in found else None
+        return ends if of_classes is None else {**ends, "classwise_ece": of_classes}
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything, as tensors, whose size does not depend on the number of samples beyond 131,072."""
@@ -213,6 +272,7 @@ class Accumulator:
         shape = torch.tensor([self.num_classes, self.bins])
         if self._sums.exponent is not None:
             sketch["exponent"] = torch.tensor(self._sums.exponent)
+        sketch["next_row"] = torch.tensor(self._next_row)
         return {"shape": shape, "counts": self._sums.counts.clone(), "sums": self._sums.sums.clone()} | sketch
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -223,6 +283,7 @@ class Accumulator:
             sketch = {name.removeprefix("sketch."): part for name, part in state.items()}
             self._check_sizes(state)
             loaded = ConfidenceSketch.from_state_dict(self.bins, int(state["counts"][0]), sketch)
+            self._next_row = int(state["next_row"])
             self._sums.counts.copy_(state["counts"])
             self._sums.sums.copy_(state["sums"])
             self._sums.exponent = int(state["exponent"]) if "exponent" in state else None
