@@ -36,6 +36,10 @@ _NOT_KEPT = (
     f"More than {KEPT_SAMPLES:,} samples: what depends on the order of confidences comes from a fine histogram (see "
     "bounds), and debiased_ece, whose bins cannot be cut in one, is left out."
 )
+_COMPACT = (
+    "What depends on the order of confidences comes from a histogram (see bounds), and debiased_ece, whose bins cannot "
+    "be cut in one, is left out."
+)
 _NEEDS_OUTPUTS = "The calibration and refinement parts of NLL and Brier need the outputs themselves: use evaluate()."
 
 
@@ -72,6 +76,8 @@ class Accumulator:
         bins: the number of bins of binned metrics.
         first_row: Number of the first row, where this is a part of larger data: parts that know their place in the
             whole give, when merged, the very intervals of the whole.
+        compact: Keep no samples and a coarser histogram from the first sample on, in 0.8 MB for 10 classes (1.7 MB for
+            1,000): what shards of very large data send to each other.
 
     Examples:
         >>> whole, part = Accumulator(num_classes=2), Accumulator(num_classes=2)
@@ -82,18 +88,18 @@ class Accumulator:
         (3, 0.3333, 0.21875)
     """
 
-    def __init__(self, num_classes: int, bins: int = 15, *, first_row: int = 0) -> None:
+    def __init__(self, num_classes: int, bins: int = 15, *, first_row: int = 0, compact: bool = False) -> None:
         check_bins(bins)
         check_num_classes(num_classes)
         if isinstance(first_row, bool) or not isinstance(first_row, int) or first_row < 0:
             raise ValueError(f"first_row is {first_row!r}; it must be an integer of at least 0.")
-        self.num_classes, self.bins, self.first_row = num_classes, bins, first_row
+        self.num_classes, self.bins, self.first_row, self.compact = num_classes, bins, first_row, compact
         self.reset()
 
     def reset(self) -> None:
         """Forget everything."""
         self._sums = RunningSums(self.num_classes, self.bins)
-        self._sketch = ConfidenceSketch(self.bins)
+        self._sketch = ConfidenceSketch(self.bins, self.compact)
         self._next_row = self.first_row
 
     @property
@@ -172,7 +178,7 @@ class Accumulator:
 
     def merge(self, other: "Accumulator") -> "Accumulator":
         """Add everything that another accumulator holds, which stays as it is; returns itself."""
-        self._check_same(other.num_classes, other.bins)
+        self._check_same(other.num_classes, other.bins, other.compact)
         if other is self:
             raise ValueError("An accumulator cannot be merged with itself: every sample would count twice.")
         if other._sums.exponent is None:
@@ -219,7 +225,8 @@ class Accumulator:
         own_counts, own_sums = len(self._sums.counts), len(self._sums.sums)
         self._sums.counts.copy_(counts[:own_counts])
         self._sums.sums.copy_(sums[:own_sums])
-        self._sketch = ConfidenceSketch.from_flat(self.bins, self.samples, counts[own_counts:], sums[own_sums:], limits)
+        sketch = (counts[own_counts:], sums[own_sums:], limits, self.compact)
+        self._sketch = ConfidenceSketch.from_flat(self.bins, self.samples, *sketch)
         return self
 
     def compute(
@@ -248,7 +255,7 @@ class Accumulator:
             num_classes=self.num_classes,
             bins=self.bins,
             bounds={name: bound for name, bound in bounds.items() if name in found},
-            notes=(_NOT_KEPT, _NEEDS_OUTPUTS) if missing else (_NEEDS_OUTPUTS,),
+            notes=(*([_COMPACT if self.compact else _NOT_KEPT] if missing else []), _NEEDS_OUTPUTS),
         )
         assert known.bins is not None
         honest = HonestIntervals(_StreamedGaps(known.bins, self._sums, self._sketch), seed)
@@ -273,16 +280,18 @@ class Accumulator:
         if self._sums.exponent is not None:
             sketch["exponent"] = torch.tensor(self._sums.exponent)
         sketch["next_row"] = torch.tensor(self._next_row)
+        if self.compact:
+            sketch["compact"] = torch.tensor(True)
         return {"shape": shape, "counts": self._sums.counts.clone(), "sums": self._sums.sums.clone()} | sketch
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take the place of the accumulator that `state_dict` described, of the same number of classes and bins."""
         try:
             num_classes, bins = (int(number) for number in state["shape"])
-            self._check_same(num_classes, bins)
+            self._check_same(num_classes, bins, bool(state.get("compact", torch.tensor(False))))
             sketch = {name.removeprefix("sketch."): part for name, part in state.items()}
             self._check_sizes(state)
-            loaded = ConfidenceSketch.from_state_dict(self.bins, int(state["counts"][0]), sketch)
+            loaded = ConfidenceSketch.from_state_dict(self.bins, int(state["counts"][0]), sketch, self.compact)
             self._next_row = int(state["next_row"])
             self._sums.counts.copy_(state["counts"])
             self._sums.sums.copy_(state["sums"])
@@ -300,7 +309,11 @@ class Accumulator:
             if state[name].shape != own.shape or state[name].dtype != own.dtype:
                 raise ValueError(f"The state's {name} are not those of such an accumulator; pass what state_dict gave.")
 
-    def _check_same(self, num_classes: int, bins: int) -> None:
+    def _check_same(self, num_classes: int, bins: int, compact: bool) -> None:
+        if compact != self.compact:
+            raise ValueError(
+                "Only one of the two accumulators is compact, and only those of the same form go together."
+            )
         if (num_classes, bins) != (self.num_classes, self.bins):
             raise ValueError(
                 f"The other accumulator has {num_classes} classes and {bins} bins, this one {self.num_classes} and "
