@@ -123,7 +123,7 @@ def test_steps_follow_from_the_verdict():
 def test_soft_labels_are_named():
     preds = world(200, 3)
     soft = torch.nn.functional.one_hot(preds.labels, 3) * 3 + 1
-    found = model(Predictions.from_logits(preds.values, soft))
+    found = model(Predictions.from_logits(preds.values, soft, labels_are="counts"))
     assert "the labels are soft" in next_steps(found)[-1]
     assert model_content(found)["facts"] == "200 samples, 3 classes, soft labels"
 

@@ -143,7 +143,7 @@ def missing_classes(patient: Patient) -> Iterator[Finding]:
 def shifted_labels(patient: Patient) -> Iterator[Finding]:
     """Find labels that count from 1 where outputs count from 0, or the other way; two classes that are swapped."""
     statistics, n = patient.statistics, len(patient.preds)
-    right = int(statistics.correct.sum())
+    right = int(statistics.right.sum())
     by = {offset: int((statistics.prediction == statistics.label + offset).sum()) for offset in (-1, 1)}
     if len(answer_classes(patient.preds)) == 2:
         swapped = n - right
@@ -163,7 +163,7 @@ def accuracy_by_chance(patient: Patient) -> Iterator[Finding]:
     statistics, n, classes = patient.statistics, len(patient.preds), len(answer_classes(patient.preds))
     if n < _FEWEST or any(True for _ in shifted_labels(patient)):
         return
-    right, guessed = int(statistics.correct.sum()), n / classes
+    right, guessed = int(statistics.right.sum()), n / classes
     deviation = math.sqrt(guessed * (1 - 1 / classes))
     common = int(torch.bincount(statistics.label).max())
     advice = "Check that outputs and labels are of the same samples, in the same order, with the same classes."

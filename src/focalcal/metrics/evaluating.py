@@ -78,7 +78,7 @@ def evaluate(
     Examples:
         >>> preds = Predictions.from_probs([[0.75, 0.25], [0.5, 0.5], [0.125, 0.875], [0.25, 0.75]], [0, 1, 1, 1])
         >>> evaluate(preds, metrics=["error", "brier"], intervals=False)
-        Evaluation of 4 samples, 2 classes, 15 bins
+        Evaluation of 4 samples, 2 classes, 15 bins; calibration of the predicted class
           error        0.2500
           Brier score  0.1953
         >>> evaluate(preds, metrics=["error"], seed=1).intervals["error"]
@@ -91,7 +91,7 @@ def evaluate(
     if intervals:
         check_resampling(resamples or 1, level, seed)
     source = _opened(preds)
-    names = checked_names(metrics, len(answer_classes(source)), tuple(METRICS))
+    names = checked_names(metrics, len(answer_classes(source)), tuple(METRICS), source.of)
     notes: tuple[str, ...] = ()
     if source.masked_classes:
         names, notes = without_loss_parts(names, metrics is not None), (_masking_note(source),)
@@ -108,6 +108,7 @@ def _opened(preds: Predicted) -> Predictions | PredictionsFile:
     if isinstance(preds, Predictions):
         return preds
     file = preds if isinstance(preds, PredictionsFile) else open_predictions(preds)
+    file.check_labels()
     small = file.size <= READ_WHOLE_BYTES
     return file.read() if small and file.num_samples * file.num_classes <= READ_WHOLE_VALUES else file
 
@@ -161,6 +162,7 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
         bounds=bounds,
         methods=methods,
         calibration_test=judge_gaps(honest.binned) if "ece" in found else None,
+        of=preds.of,
     )
 
 

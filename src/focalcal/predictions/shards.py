@@ -8,6 +8,7 @@ from typing import Any
 
 from focalcal.base.remote import find_remote, is_remote
 from focalcal.predictions.predictions_file import PredictionsFile, open_predictions
+from focalcal.predictions.read_options import ReadOptions
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -71,9 +72,12 @@ def find_shards(paths: Paths) -> list[str]:
     return found
 
 
-def describe_shard(path: str, options: dict[str, Any]) -> Shard:
+def describe_shard(path: str, options: ReadOptions, *, needs_labels: bool = True) -> Shard:
     """Open a file and describe it."""
-    return Shard.of(open_predictions(path, **options))
+    file = open_predictions(path, **options)
+    if needs_labels:
+        file.check_labels()
+    return Shard.of(file)
 
 
 def check_alike(shards: Iterable[Shard]) -> None:

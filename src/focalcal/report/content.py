@@ -22,7 +22,7 @@ def model_content(model: ReportedModel) -> dict[str, Any]:
         "mood": mood(model),
         "sentences": sentences(model),
         "steps": next_steps(model),
-        "tiles": [_tile(model, name) for name in _KEY_METRICS],
+        "tiles": [_tile(model, name) for name in _KEY_METRICS if name in model.before.values],
         "metrics": [_metric_row(model, name) for name in model.before.values],
         "notes": list(model.notes),
         "scaling": None if model.scaling is None else how_fitted(model.scaling),

@@ -205,8 +205,10 @@ def test_soft_labels_count_in_the_proper_scores():
     generator = torch.Generator().manual_seed(0)
     logits, counts = torch.randn(60, 4, generator=generator), torch.randint(0, 5, (60, 4), generator=generator) + 1
     accumulator = Accumulator(4)
-    accumulator.update(logits=logits, labels=counts)
-    expected = evaluate(Predictions.from_logits(logits, counts), metrics=["nll", "brier", "error"], bootstrap=0)
+    accumulator.update(logits=logits, labels=counts.double() / counts.sum(1, keepdim=True))
+    expected = evaluate(
+        Predictions.from_logits(logits, counts, labels_are="counts"), metrics=["nll", "brier", "error"], bootstrap=0
+    )
     found = accumulator.compute().values
     assert_same({name: found[name] for name in expected.values}, dict(expected.values))
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from focalcal.base.measures import MEASURES, Of, check_of
 from focalcal.metrics.binning import BinSums, check_bins
 from focalcal.metrics.bootstrap.intervals import check_resampling, checked_names
 from focalcal.metrics.calibration_testing import judge_gaps
@@ -29,8 +30,10 @@ from focalcal.metrics.streaming.sketch import KEPT_SAMPLES, ConfidenceSketch
 from focalcal.metrics.sums import values
 from focalcal.predictions import Kind, Predictions
 from focalcal.predictions.container import from_rows
+from focalcal.predictions.description import Columns, Description
 from focalcal.predictions.masking import answers
-from focalcal.predictions.rows import prepare_rows
+from focalcal.predictions.rows import WORDS, count_columns, prepare_rows
+from focalcal.predictions.tensors import cpu_tensor
 
 _NOT_KEPT = (
     f"More than {KEPT_SAMPLES:,} samples: what depends on the order of confidences comes from a fine histogram (see "
@@ -74,6 +77,8 @@ class Accumulator:
     Args:
         num_classes: K, at least 2.
         bins: the number of bins of binned metrics.
+        of: what calibration is measured of, as in ``Predictions``; by default what the first batch says: one column is
+            a score, several are measured by the predicted class.
         first_row: Number of the first row, where this is a part of larger data: parts that know their place in the
             whole give, when merged, the very intervals of the whole.
         compact: Keep no samples and a coarser histogram from the first sample on, in 0.8 MB for 10 classes (1.7 MB for
@@ -88,19 +93,36 @@ class Accumulator:
         (3, 0.3333, 0.21875)
     """
 
-    def __init__(self, num_classes: int, bins: int = 15, *, first_row: int = 0, compact: bool = False) -> None:
+    def __init__(
+        self,
+        num_classes: int,
+        bins: int = 15,
+        *,
+        of: Of | None = None,
+        first_row: int = 0,
+        compact: bool = False,
+    ) -> None:
         check_bins(bins)
         check_num_classes(num_classes)
+        if of is not None:
+            check_of(of)
         if isinstance(first_row, bool) or not isinstance(first_row, int) or first_row < 0:
             raise ValueError(f"first_row is {first_row!r}; it must be an integer of at least 0.")
         self.num_classes, self.bins, self.first_row, self.compact = num_classes, bins, first_row, compact
+        self._wanted = of
         self.reset()
 
     def reset(self) -> None:
         """Forget everything."""
+        self._of: Of | None = self._wanted
         self._sums = RunningSums(self.num_classes, self.bins)
         self._sketch = ConfidenceSketch(self.bins, self.compact)
         self._next_row = self.first_row
+
+    @property
+    def of(self) -> Of:
+        """What calibration is measured of; the predicted class as long as nothing was added."""
+        return self._of or "top"
 
     @property
     def samples(self) -> int:
@@ -134,9 +156,10 @@ class Accumulator:
         if (logits is None) == (probs is None):
             raise ValueError("Pass either logits or probs, and not both: what they are is not guessed.")
         kind: Kind = "probs" if logits is None else "logits"
-        outputs = probs if logits is None else logits
+        outputs = cpu_tensor(probs if logits is None else logits, WORDS[kind])
+        of, _ = Columns(of=self._of).measure(count_columns(outputs))
         rows = prepare_rows(kind, outputs, labels, weights=weights, ignore_index=ignore_index)
-        self.add(from_rows(rows, kind))
+        self.add(from_rows(rows, kind, Description(of=of)))
 
     def add(self, preds: Predictions) -> None:
         """Add predictions that have been checked; their masked classes do not count as classes."""
@@ -147,8 +170,14 @@ class Accumulator:
         preds = answers(preds)
         if preds.num_classes != self.num_classes:
             raise ValueError(f"The outputs have {preds.num_classes} classes, the accumulator has {self.num_classes}.")
+        if self._of not in (None, preds.of):
+            raise ValueError(
+                f"These are predictions of {MEASURES[preds.of].title}, and those before of {MEASURES[self.of].title}; "
+                "accumulate them apart."
+            )
         if len(preds) == 0:
             return None
+        self._of = preds.of
         store = StatisticsStore(len(preds))
         fold = torch.arange(self._next_row, self._next_row + len(preds)) % FOLDS
         start = 0
@@ -178,11 +207,12 @@ class Accumulator:
 
     def merge(self, other: "Accumulator") -> "Accumulator":
         """Add everything that another accumulator holds, which stays as it is; returns itself."""
-        self._check_same(other.num_classes, other.bins, other.compact)
+        self._check_same(other.num_classes, other.bins, other._of, other.compact)
         if other is self:
             raise ValueError("An accumulator cannot be merged with itself: every sample would count twice.")
         if other._sums.exponent is None:
             return self
+        self._of = other._of
         own = other._sums.exponent if self._sums.exponent is None else self._sums.exponent
         exponent = max(own, other._sums.exponent)
         other = copy.deepcopy(other) if other._sums.exponent < exponent else other
@@ -245,7 +275,7 @@ class Accumulator:
         known = replace(self._sums.known(), ranking=self._sketch.ranking(), residuals=self._sketch.residuals())
         missing = self._sketch.missing()
         possible = [name for name, metric in METRICS.items() if metric.source != "outputs" and name not in missing]
-        names = checked_names(metrics, self.num_classes, possible)
+        names = checked_names(metrics, self.num_classes, possible, self.of)
         found = {name: float(value) for name, value in values(known, names).items()}
         assert known.residuals is not None
         bounds = {**self._sketch.bounds(found), "smooth_ece": float(known.residuals.solution[1])}
@@ -256,6 +286,7 @@ class Accumulator:
             bins=self.bins,
             bounds={name: bound for name, bound in bounds.items() if name in found},
             notes=(*([_COMPACT if self.compact else _NOT_KEPT] if missing else []), _NEEDS_OUTPUTS),
+            of=self.of,
         )
         assert known.bins is not None
         honest = HonestIntervals(_StreamedGaps(known.bins, self._sums, self._sketch), seed)
@@ -282,13 +313,16 @@ class Accumulator:
         sketch["next_row"] = torch.tensor(self._next_row)
         if self.compact:
             sketch["compact"] = torch.tensor(True)
+        if self._of is not None:
+            sketch["of"] = torch.tensor(list(MEASURES).index(self._of))
         return {"shape": shape, "counts": self._sums.counts.clone(), "sums": self._sums.sums.clone()} | sketch
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take the place of the accumulator that `state_dict` described, of the same number of classes and bins."""
         try:
             num_classes, bins = (int(number) for number in state["shape"])
-            self._check_same(num_classes, bins, bool(state.get("compact", torch.tensor(False))))
+            of = list(MEASURES)[int(state["of"])] if "of" in state else "top"
+            self._check_same(num_classes, bins, None if self._wanted is None else of, "compact" in state)
             sketch = {name.removeprefix("sketch."): part for name, part in state.items()}
             self._check_sizes(state)
             loaded = ConfidenceSketch.from_state_dict(self.bins, int(state["counts"][0]), sketch, self.compact)
@@ -297,6 +331,7 @@ class Accumulator:
             self._sums.sums.copy_(state["sums"])
             self._sums.exponent = int(state["exponent"]) if "exponent" in state else None
             self._sketch = loaded
+            self._of = of if "of" in state or self.samples else self._wanted
         except KeyError as missing:
             raise ValueError(f"The state has no entry {missing}; pass what Accumulator.state_dict gave.") from None
 
@@ -309,11 +344,13 @@ class Accumulator:
             if state[name].shape != own.shape or state[name].dtype != own.dtype:
                 raise ValueError(f"The state's {name} are not those of such an accumulator; pass what state_dict gave.")
 
-    def _check_same(self, num_classes: int, bins: int, compact: bool) -> None:
+    def _check_same(self, num_classes: int, bins: int, of: Of | None, compact: bool) -> None:
         if compact != self.compact:
             raise ValueError(
                 "Only one of the two accumulators is compact, and only those of the same form go together."
             )
+        if None not in (of, self._of) and of != self._of:
+            raise ValueError("The other accumulator's calibration is measured of something else (of=).")
         if (num_classes, bins) != (self.num_classes, self.bins):
             raise ValueError(
                 f"The other accumulator has {num_classes} classes and {bins} bins, this one {self.num_classes} and "

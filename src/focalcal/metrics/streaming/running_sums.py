@@ -23,7 +23,7 @@ from focalcal.metrics.sums import Means, RowsOfSums, Sums, mean_terms
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-_COUNTED = ("right", "wrong", "confident_right", "confident_wrong", "top_k", "infinite_nll")
+_COUNTED = ("hits", "misses", "right", "wrong", "confident_right", "confident_wrong", "top_k", "infinite_nll")
 # Sums per class and bin are kept for each fold while there are no more of them than this.
 _MOST_FOLDED = 2**16
 _SUMMED = tuple(name for name in RowsOfSums.columns if name not in _COUNTED)
@@ -35,6 +35,7 @@ class RunningSums:
     Args:
         num_classes: K.
         bins: The number of bins M, of equal width.
+        in_folds: Whether sums per class are kept for every fold, as the interval of classwise-ECE needs them.
 
     Attributes:
         counts: Flat int64; the number of samples (of positive weight) and everything counted over unweighted samples.
@@ -43,10 +44,12 @@ class RunningSums:
         exponent: Of the power of two that weights are divided by; unweighted samples weigh 1.
     """
 
-    def __init__(self, num_classes: int, bins: int) -> None:
+    def __init__(self, num_classes: int, bins: int, in_folds: bool = True) -> None:
         self.num_classes, self.bins = num_classes, bins
-        self.class_folds = _class_folds(num_classes, bins)
-        counted, summed = _count_shapes(num_classes, bins), _sum_shapes(num_classes, bins)
+        # Sums of every fold would take much memory where classes are many.
+        self.class_folds = FOLDS if in_folds and num_classes * bins <= _MOST_FOLDED else 1
+        by_class = (self.class_folds, bins, num_classes)
+        counted, summed = _count_shapes(by_class), _sum_shapes(by_class)
         size = _size(counted)
         self.exponent: int | None = None
         self.counts = torch.zeros(1 + size, dtype=torch.int64)
@@ -128,33 +131,29 @@ class RunningSums:
         return [ClassSums(*each) for each in zip(*parts, self._sums["class_totals"], strict=True)]
 
 
-def _class_folds(num_classes: int, bins: int) -> int:
-    """Return how many parts of the samples have sums per class: one where those of five would take much memory."""
-    return FOLDS if num_classes * bins <= _MOST_FOLDED else 1
-
-
 def check_num_classes(num_classes: int) -> None:
     """Raise unless there are at least two classes."""
     if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 2:
         raise ValueError(f"num_classes is {num_classes!r}; it must be an integer of at least 2.")
 
 
-def _count_shapes(num_classes: int, bins: int) -> Shapes:
-    by_class = (_class_folds(num_classes, bins), bins, num_classes)
+def _count_shapes(by_class: tuple[int, int, int]) -> Shapes:
+    bins = by_class[1]
     binned: Shapes = {"bin_count": (bins,), "bin_correct": (bins,), "class_count": by_class, "class_label": by_class}
     return dict.fromkeys(_COUNTED, ()) | dict(binned)
 
 
-def _sum_shapes(num_classes: int, bins: int) -> Shapes:
-    folds = _class_folds(num_classes, bins)
+def _sum_shapes(by_class: tuple[int, int, int]) -> Shapes:
+    folds, bins, num_classes = by_class
     binned: Shapes = {
         "bin_confidence": (bins,),
         "floor": (5, bins),
         "units": (COLUMNS, FOLDS, bins),
         "doubt": (),
+        "class_confidence": by_class,
+        "class_totals": (folds, num_classes),
     }
-    by_class: Shapes = {"class_confidence": (folds, bins, num_classes), "class_totals": (folds, num_classes)}
-    return dict.fromkeys(_SUMMED, ()) | dict(binned) | dict(by_class)
+    return dict.fromkeys(_SUMMED, ()) | dict(binned)
 
 
 def _size(shapes: Shapes) -> int:

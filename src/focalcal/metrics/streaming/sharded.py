@@ -1,8 +1,9 @@
 """Evaluation of shards: one small state per file, made side by side here or on a cluster, and joined."""
 
-import os
+import math
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar, Unpack
@@ -17,7 +18,7 @@ from focalcal.metrics.bootstrap.intervals import check_resampling, checked_names
 from focalcal.metrics.catalogue import METRICS
 from focalcal.metrics.evaluation import Evaluation
 from focalcal.metrics.streaming.accumulator import Accumulator
-from focalcal.metrics.streaming.workers import Engine, Workers, start_workers
+from focalcal.metrics.streaming.workers import FAN_IN, Engine, Workers, start_workers
 from focalcal.predictions import PredictionsFile, open_predictions
 from focalcal.predictions.masking import answer_classes
 from focalcal.predictions.read_options import ReadOptions
@@ -104,8 +105,8 @@ def _guard(function: Callable[[Any], T], on: Engine, skip: bool, item: Any) -> T
     except FileNotFoundError as error:
         if on == "ray" and "://" not in path:
             raise ValueError(
-                f"The node {socket.gethostname()} cannot see {path}, which this machine can: put shards on storage that "
-                "all nodes share."
+                f"The node {socket.gethostname()} cannot see {path}, which this machine can: put shards on storage "
+                "that all nodes share."
             ) from error
         failure = ShardFailure(path, str(error))
     except (ValueError, OSError) as error:
@@ -116,7 +117,13 @@ def _guard(function: Callable[[Any], T], on: Engine, skip: bool, item: Any) -> T
 
 
 def open_shards(
-    paths: Paths, workers: Workers, on: Engine, options: ReadOptions, skip_bad_shards: bool = False
+    paths: Paths,
+    workers: Workers,
+    on: Engine,
+    options: ReadOptions,
+    *,
+    skip_bad_shards: bool = False,
+    needs_labels: bool = True,
 ) -> ShardSet:
     """Find shards, look at each of them, and check that they go together.
 
@@ -126,8 +133,8 @@ def open_shards(
     if "labels" in options and options["labels"] is not None:
         raise ValueError("Labels in a file of their own belong to one file of predictions, and these are several.")
     found = find_shards(paths)
-    look = partial(_guard, partial(_describe, options), on, skip_bad_shards)
-    described = list(workers.map(look, [os.fspath(path) for path in found]))
+    look = partial(describe_shard, options=options, needs_labels=needs_labels)
+    described = list(workers.map(partial(_guard, look, on, skip_bad_shards), found))
     good = [one for one in described if isinstance(one, Shard)]
     bad = tuple(one for one in described if isinstance(one, ShardFailure))
     if not good:
@@ -136,10 +143,6 @@ def open_shards(
     rows = np.cumsum([0, *(shard.rows for shard in good)]).tolist()
     placed = tuple(Placed(shard, first) for shard, first in zip(good, rows, strict=False))
     return ShardSet(placed, bad, workers, on, options, skip_bad_shards)
-
-
-def _describe(options: ReadOptions, path: str) -> Shard:
-    return describe_shard(path, dict(options))
 
 
 def evaluate_shards(
@@ -194,7 +197,7 @@ def evaluate_shards(
     check_bins(bins)
     check_resampling(1, level, seed)
     with start_workers(on, workers=workers, address=address) as pool:
-        shards = open_shards(paths, pool, on, options, skip_bad_shards)
+        shards = open_shards(paths, pool, on, options, skip_bad_shards=skip_bad_shards)
         names = _names(metrics, len(shards.fact("masked_classes")), shards.fact("num_classes"))
         total, failures = accumulate(shards, bins, progress=progress)
     evaluation = total.compute(names, intervals=intervals, level=level, seed=seed)
@@ -218,9 +221,9 @@ def accumulate(shards: ShardSet, bins: int, *, progress: bool = False) -> tuple[
     total: Accumulator | None = None
     failures = list(shards.failures)
     parts = shards.map_joined(partial(_state_of, bins), partial(_join, bins))
-    steps = -(-len(shards.shards) // 8)
-    with tracked(parts, "reading shards", total=steps) if progress else _plain(parts) as tracked_parts:
-        for part in tracked_parts:
+    steps = math.ceil(len(shards.shards) / FAN_IN)
+    with tracked(parts, "reading shards", total=steps) if progress else nullcontext(parts) as shown:
+        for part in shown:
             assert isinstance(part, _Part)
             failures += part.failures
             if part.state is not None:
@@ -228,18 +231,6 @@ def accumulate(shards: ShardSet, bins: int, *, progress: bool = False) -> tuple[
     if total is None:
         raise ValueError(f"None of the shards can be read; the first: {failures[0].reason}")
     return total, failures
-
-
-class _plain:
-    """Items without progress."""
-
-    def __init__(self, items: Iterator[Any]) -> None:
-        self._items = items
-
-    def __enter__(self) -> Iterator[Any]:
-        return self._items
-
-    def __exit__(self, *error: object) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -253,7 +244,7 @@ class _Part:
 def _state_of(bins: int, placed: Placed, file: PredictionsFile) -> _Part:
     """Read one shard."""
     own = Accumulator(len(answer_classes(file)), bins, first_row=placed.first_row, compact=True)
-    for block in file.blocks(max(1, min(_ROWS_READ, _VALUES_READ // file.num_classes))):
+    for block in file.blocks(max(1, min(_ROWS_READ, _VALUES_READ // file.num_classes)), is_part=True):
         own.add(block)
     return _Part({name: tensor.numpy() for name, tensor in own.state_dict().items()})
 
