@@ -133,8 +133,8 @@ class NllSums:
             return cls()
         objective = _Objective.of(values, labels, weights)
         point = objective.at(math.log(inverse_temperature))
-        means = (point.nll, point.slope, point.curvature)
-        return cls(mass, *(mass * mean for mean in means), objective.is_separable(), objective.is_constant())
+        nll, slope, curvature = (mass * mean for mean in (point.nll, point.slope, point.curvature))
+        return cls(mass, nll, slope, curvature, objective.is_separable(), objective.is_constant())
 
     def __add__(self, other: "NllSums") -> "NllSums":
         return NllSums(

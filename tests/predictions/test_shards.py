@@ -62,3 +62,28 @@ def test_shards_of_different_models_do_not_go_together(tmp_path, other, sentence
     check_alike(shards[:1])
     with pytest.raises(ValueError, match=sentence):
         check_alike(shards)
+
+
+def test_a_pattern_reads_several_files_as_one(tmp_path):
+    whole = preds(rows=30)
+    for number in range(3):
+        whole.select(list(range(10 * number, 10 * number + 10))).save(tmp_path / f"{number}.npz")
+    file = open_predictions(tmp_path / "*.npz")
+    assert (file.num_samples, file.num_classes, file.kind) == (30, 3, "logits")
+    assert [len(block) for block in file.blocks(rows=4)] == [4, 4, 2] * 3
+    assert torch.equal(Predictions.load(tmp_path / "*.npz").values, whole.values)
+    with pytest.raises(ValueError, match="belong to one file"):
+        open_predictions(tmp_path / "*.npz", labels=[0] * 30)
+    with pytest.raises(ValueError, match="No file matches"):
+        open_predictions(tmp_path / "*.csv")
+
+
+def test_shards_may_be_empty_and_only_all_of_them_may_not(tmp_path):
+    whole = preds(rows=4)
+    whole.save(tmp_path / "a.csv")
+    lines = (tmp_path / "a.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "b.csv").write_text("".join(lines[:-4]))
+    assert len(Predictions.load(tmp_path / "*.csv")) == 4
+    (tmp_path / "a.csv").write_text("".join(lines[:-4]))
+    with pytest.raises(ValueError, match="the shards have no samples"):
+        Predictions.load(tmp_path / "*.csv")

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from glob import has_magic
 from math import prod
 from typing import Unpack
 
@@ -219,7 +220,8 @@ def open_predictions(path: Path, **options: Unpack[ReadOptions]) -> PredictionsF
     alone, with ``kind`` and ``labels``. Nothing is ever unpickled.
 
     Args:
-        path: The file; ``s3://``, ``gs://``, ``hdfs://`` and whatever else fsspec knows is copied here first.
+        path: The file; ``s3://``, ``gs://``, ``hdfs://`` and whatever else fsspec knows is copied here first. A pattern
+            such as ``preds/*.parquet`` reads several files of one model as one.
         **options:
             logits_key, probs_key: the array or column(s) that hold logits, or probabilities, where they are not called
                 ``logits``, or ``probs`` or ``predictions``. In tables: a column, the common beginning of columns
@@ -250,6 +252,11 @@ def open_predictions(path: Path, **options: Unpack[ReadOptions]) -> PredictionsF
         (3, 'test', [2, 1])
     """
     choices = Choices.choose(options)
+    if has_magic(os.fspath(path)):
+        from focalcal.predictions.shards import is_pattern, open_sharded  # which opens files one by one
+
+        if is_pattern(path):
+            return open_sharded(os.fspath(path), options)
     if is_remote(path):
         return _open_remote(os.fspath(path), choices)
     check_exists(path)

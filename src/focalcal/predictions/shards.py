@@ -2,11 +2,12 @@
 
 import glob
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from focalcal.base.remote import find_remote, is_remote
+from focalcal.predictions.container import Predictions, concatenate
 from focalcal.predictions.predictions_file import PredictionsFile, open_predictions
 from focalcal.predictions.read_options import ReadOptions
 
@@ -56,7 +57,7 @@ def find_shards(paths: Paths) -> list[str]:
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     found: list[str] = []
-    for path in map(os.fspath, given):
+    for path in (os.fspath(one) for one in given):
         if not is_pattern(path):
             found.append(path)
             continue
@@ -70,6 +71,59 @@ def find_shards(paths: Paths) -> list[str]:
     if repeated is not None:
         raise ValueError(f"{repeated} is named twice; its samples would count twice.")
     return found
+
+
+class ShardedFile(PredictionsFile):
+    """Several files of predictions, read one after another like a single one.
+
+    Args:
+        path: The pattern, for messages.
+        files: The opened files, which go together.
+    """
+
+    def __init__(self, path: str, files: Sequence[PredictionsFile]) -> None:
+        vars(self).update(vars(files[0]))  # what is the same for all
+        self.path, self.files = path, tuple(files)
+        splits = {file.split for file in files}
+        self.split = splits.pop() if len(splits) == 1 else None
+
+    @property
+    def num_samples(self) -> int:
+        """Rows of all files."""
+        return sum(file.num_samples for file in self.files)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    def check_labels(self) -> None:
+        """Refuse files without labels."""
+        for file in self.files:
+            file.check_labels()
+
+    def blocks(self, rows: int | None = None, *, is_part: bool = False) -> Iterator[Predictions]:
+        """Read one file after another."""
+        empty = True
+        for file in self.files:
+            for block in file.blocks(rows, is_part=True):
+                empty = False
+                yield replace(block, split=self.split)
+        if empty and not is_part:
+            raise ValueError(f"{self.path}: the shards have no samples (or every label is ignore_index).")
+
+    def read(self) -> Predictions:
+        """Read all of it into memory."""
+        return concatenate(list(self.blocks()))
+
+
+def open_sharded(pattern: str, options: ReadOptions) -> ShardedFile:
+    """Open all files that match a pattern, and check that they go together."""
+    if options.get("labels") is not None:
+        raise ValueError("Labels in a file of their own belong to one file of predictions, and these are several.")
+    files = [open_predictions(path, **options) for path in find_shards(pattern)]
+    check_alike([Shard.of(file) for file in files])
+    return ShardedFile(pattern, files)
 
 
 def describe_shard(path: str, options: ReadOptions, *, needs_labels: bool = True) -> Shard:

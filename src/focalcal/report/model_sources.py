@@ -13,6 +13,7 @@ import torch
 from focalcal.base.files import distinct_names, file_sha256, read_text
 from focalcal.metrics.evaluating import READ_WHOLE_BYTES, READ_WHOLE_VALUES
 from focalcal.predictions import Predictions, PredictionsFile, open_predictions
+from focalcal.predictions.shards import ShardedFile, find_shards, is_pattern
 from focalcal.training import RunDirectory
 
 Data = Predictions | PredictionsFile
@@ -166,6 +167,10 @@ def _with_ood(source: ModelSource, ood: Mapping[str, Given], options: dict[str, 
 def _files(given: Given, role: str) -> tuple[ReadFile, ...]:
     if isinstance(given, Predictions):
         return ()
+    if isinstance(given, ShardedFile):
+        return tuple(ReadFile(Path(file.local_path), role) for file in given.files)
+    if is_pattern(_path(given)):
+        return tuple(ReadFile(Path(path), role) for path in find_shards(_path(given)))
     return (ReadFile(_path(given), role),)
 
 

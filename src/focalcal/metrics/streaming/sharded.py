@@ -73,6 +73,12 @@ class ShardSet:
         """The number of rows of all shards."""
         return sum(placed.shard.rows for placed in self.shards)
 
+    @property
+    def split(self) -> str | None:
+        """The name of the set, if it is the same for all."""
+        splits = {placed.shard.split for placed in self.shards}
+        return splits.pop() if len(splits) == 1 else None
+
     def fact(self, name: str) -> Any:
         """Return what all shards have in common, such as their ``kind``."""
         return dict(self.shards[0].shard.facts)[name]
@@ -194,6 +200,39 @@ def evaluate_shards(
         >>> evaluation.n, evaluation["brier"]
         (3, 0.21875)
     """
+    evaluation, _ = measure_shards(
+        paths,
+        metrics=metrics,
+        bins=bins,
+        intervals=intervals,
+        level=level,
+        seed=seed,
+        on=on,
+        workers=workers,
+        address=address,
+        skip_bad_shards=skip_bad_shards,
+        progress=progress,
+        **options,
+    )
+    return evaluation
+
+
+def measure_shards(
+    paths: Paths,
+    *,
+    metrics: Sequence[str] | None,
+    bins: int,
+    intervals: bool,
+    level: float,
+    seed: int,
+    on: Engine,
+    workers: int | None,
+    address: str | None,
+    skip_bad_shards: bool,
+    progress: bool = False,
+    **options: Unpack[ReadOptions],
+) -> tuple[Evaluation, ShardSet]:
+    """Evaluate shards as `evaluate_shards` does, and return what is known of them, too."""
     check_bins(bins)
     check_resampling(1, level, seed)
     with start_workers(on, workers=workers, address=address) as pool:
@@ -202,7 +241,8 @@ def evaluate_shards(
         total, failures = accumulate(shards, bins, progress=progress)
     evaluation = total.compute(names, intervals=intervals, level=level, seed=seed)
     notes = (*evaluation.notes, _RESAMPLED) if intervals else evaluation.notes
-    return replace(evaluation, notes=(*_skipped(failures, len(shards.shards) + len(shards.failures)), *notes))
+    skipped = _skipped(failures, len(shards.shards) + len(shards.failures))
+    return replace(evaluation, notes=(*skipped, *notes)), shards
 
 
 def _names(metrics: Sequence[str] | None, masked: int, num_classes: int) -> Sequence[str] | None:
