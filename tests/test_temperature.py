@@ -240,3 +240,22 @@ def test_logits_may_be_computed_when_they_are_asked_for(rows):
     assert ours.temperature == pytest.approx(expected.temperature, rel=1e-9)
     assert ours.nll == pytest.approx(expected.nll, rel=1e-12)
     assert streamed.most <= max(2**19 // 300, 2048)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("classes", [100, 200, 1000])
+@pytest.mark.parametrize("samples", [1, 2, 5, 40])
+@pytest.mark.parametrize("evenness", [0.01, 1.0, 100.0])
+def test_one_hot_probabilities_with_soft_labels(samples, classes, dtype, evenness):
+    """Near the optimum rounding gives neighbouring points the same slope; no step may divide by their difference."""
+    numbers = np.random.default_rng(0)
+    probs = torch.eye(classes, dtype=dtype)[torch.from_numpy(numbers.integers(0, classes, samples))]
+    labels = torch.from_numpy(numbers.dirichlet(np.full(classes, evenness), samples))
+    preds = Predictions.from_probs(probs, labels)
+    values = preds.logits()
+    fit = fit_inverse_temperature(values, preds.labels)
+    beside = [mean_nll(values, preds.labels, fit.inverse_temperature * factor) for factor in (0.99, 1.01)]
+    here = mean_nll(values, preds.labels, fit.inverse_temperature)
+    assert here == pytest.approx(fit.nll, rel=1e-6)
+    assert here <= beside[0] * (1 + 1e-9) or fit.bound == "upper"
+    assert here <= beside[1] * (1 + 1e-9) or fit.bound == "lower"

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from focalcal.calibrators import TemperatureScaling as TemperatureScaling
     from focalcal.calibrators import VectorScaling as VectorScaling
     from focalcal.calibrators import build_calibrator as build_calibrator
+    from focalcal.calibrators import calibrator_drift as calibrator_drift
     from focalcal.calibrators import load_calibrator as load_calibrator
     from focalcal.data import DataSet as DataSet
     from focalcal.data import load_data as load_data
@@ -80,7 +81,9 @@ if TYPE_CHECKING:
     from focalcal.recipes import recipe_names as recipe_names
     from focalcal.report import write_report as write_report
     from focalcal.sweeps import SweepResult as SweepResult
+    from focalcal.sweeps import SweepResults as SweepResults
     from focalcal.sweeps import sweep as sweep
+    from focalcal.sweeps import sweep_many as sweep_many
     from focalcal.training import Run as Run
     from focalcal.training import open_run as open_run
     from focalcal.training import train as train

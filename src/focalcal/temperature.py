@@ -185,7 +185,7 @@ class _Objective:
         for block in _blocks(self.values):
             start, size = block.start, block.stop - block.start
             torch.sub(self.values[block], self.maxima[block], out=gaps[:size])
-            total, first, second = _moments(gaps[:size], powers[:size], beta)
+            total, first, second = gap_moments(gaps[:size], powers[:size], beta)
             nll += self.mean(total.log(), start)
             slope += self.mean(first, start)
             curvature += self.mean(second - first * first, start)
@@ -224,8 +224,8 @@ def _reject_infinite_loss(targets: Tensor) -> None:
         )
 
 
-def _moments(gaps: Tensor, powers: Tensor, beta: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Row by row Σ e^{βd}, E[d] and E[d²], each (rows,) float64; `powers` is scratch space."""
+def gap_moments(gaps: Tensor, powers: Tensor, beta: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute Σ e^{βd}, E[d] and E[d²] of each row, (rows,) float64 each; ``powers`` is memory to write in."""
     # exp2 is twice as fast as exp in torch on a CPU.
     torch.mul(gaps, beta / math.log(2.0), out=powers)
     powers.exp2_()
@@ -234,7 +234,7 @@ def _moments(gaps: Tensor, powers: Tensor, beta: float) -> tuple[Tensor, Tensor,
     second = powers.mul_(gaps).sum(1).double() / total
     if bool(first.isnan().any()) and bool(torch.isneginf(gaps).any()):
         # 0 · −inf: the block has masked classes. Any finite gap this low has the power 0 too.
-        return _moments(gaps.clamp_(min=torch.finfo(gaps.dtype).min), powers, beta)
+        return gap_moments(gaps.clamp_(min=torch.finfo(gaps.dtype).min), powers, beta)
     return total, first, second
 
 
@@ -263,6 +263,8 @@ def _search(
         step, error = _next_step(point, previous)
         if error < tolerance and below <= u + step <= above:
             return _finish(point, step, passes)
+        if above - below <= tolerance:  # rounding decides the sign of the slope here
+            return _finish(point, 0.0, passes)
         target = min(max(u + step, low), high)
         u = target if below < target < above else 0.5 * (below + above)
         previous = point
@@ -272,11 +274,16 @@ def _search(
 def _next_step(point: _Point, previous: _Point | None) -> tuple[float, float]:
     """A step in u towards slope 0, and an estimate of the error that is left after it."""
     newton = _clip(-point.slope / point.slope_change) if point.slope_change > 0 else _clip(-point.slope * math.inf)
-    if previous is not None and abs(newton) < 0.1 and abs(previous.u - point.u) < 0.5:
+    if previous is not None and abs(newton) < 0.1 and _allow_cubic(point, previous):
         cubic = _cubic_root(point, previous) - point.u
         if abs(cubic - newton) < 0.5 * abs(newton):
             return cubic, (cubic * (previous.u - point.u)) ** 2
     return newton, newton**2
+
+
+def _allow_cubic(a: _Point, b: _Point) -> bool:
+    """Return whether two points are near, and rounding has not given them the same slope, or one of them no change."""
+    return abs(b.u - a.u) < 0.5 and a.slope != b.slope and a.slope_change > 0 and b.slope_change > 0
 
 
 def _clip(step: float) -> float:

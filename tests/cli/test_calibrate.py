@@ -81,14 +81,14 @@ def test_calibrated_predictions_are_written(focalcal, pair, tmp_path, ending):
     assert written.provenance["calibrated_by"] == f"temperature (temperature {scaler.temperature_:.6g})"
 
 
-def test_calibrator_is_saved_and_applied(focalcal, pair, tmp_path):
+def test_calibrator_is_saved(focalcal, pair, tmp_path):
     saved = tmp_path / "t.json"
     fitted = as_json(focalcal("calibrate", *pair, "--save-calibrator", saved, "--json"))
     assert load_calibrator(saved).temperature_ == fitted["temperature"]
-    applied = as_json(focalcal("calibrate", pair[1], "--calibrator", saved, "--json"))
-    assert applied["after"] == fitted["after"]
-    assert (applied["val"], applied["fitted_on"]) == (None, fitted["fitted_on"])
-    assert "from t.json" in " ".join(focalcal("calibrate", pair[1], "--calibrator", saved).out.split())
+
+
+def test_applying_is_a_command_of_its_own(refused, pair):
+    assert "use `focalcal apply t.json" in " ".join(refused("calibrate", pair[1], "--calibrator", "t.json").split())
 
 
 def test_objective_grid_and_bins_reach_the_calibrator(focalcal, pair):
@@ -236,13 +236,6 @@ class TestRefusals:
         assert "VAL and TEST" in refused("calibrate", pair[0])
         assert "VAL and TEST" in refused("calibrate", *pair, pair[0])
 
-    def test_two_files_and_a_saved_calibrator(self, refused, focalcal, pair, tmp_path):
-        focalcal("calibrate", *pair, "--save-calibrator", tmp_path / "t.json")
-        assert "one predictions file" in refused("calibrate", *pair, "--calibrator", tmp_path / "t.json")
-        for option in (("--method", "temperature"), ("--gamma", 2)):
-            said = refused("calibrate", pair[1], "--calibrator", tmp_path / "t.json", *option)
-            assert f"leave out {option[0]}" in said
-
     def test_unknown_method_gets_the_nearest(self, refused, pair):
         assert "did you mean 'temperature'" in refused("calibrate", *pair, "--method", "temprature")
 
@@ -251,13 +244,6 @@ class TestRefusals:
         assert "needs the option 'gamma'" in refused("calibrate", *pair, "--method", "focal-inverse")
         assert "'nll' or 'ece'" in refused("calibrate", *pair, "--objective", "mce")
         assert "--grid" in refused("calibrate", *pair, "--objective", "ece", "--grid", "1,two")
-
-    @pytest.mark.parametrize("content", [b"", b"{", b"{}", b'{"format": "focalcal calibrator"}'])
-    def test_file_that_is_no_calibrator(self, refused, pair, tmp_path, content):
-        path = tmp_path / "broken.json"
-        path.write_bytes(content)
-        assert "broken.json" in refused("calibrate", pair[1], "--calibrator", path)
-        assert "no.json" in refused("calibrate", pair[1], "--calibrator", tmp_path / "no.json")
 
     @pytest.mark.parametrize("out", ["out.txt", "out.npy", "no/out.npz", "folder", "val.npz", "test.npz"])
     def test_places_that_cannot_be_written(self, refused, pair, tmp_path, out, nothing_written):

@@ -4,6 +4,7 @@ import shutil
 import numpy as np
 import pytest
 
+from focalcal.calibrators import TemperatureScaling
 from focalcal.metrics import compare_many
 from focalcal.predictions import Predictions
 from oracles.known_truth import logits_and_labels, predictions
@@ -78,6 +79,59 @@ def test_keys_choose_what_is_read(focalcal, tmp_path):
     keys = ("--logits-key", "scores", "--labels-key", "truth")
     ran = focalcal("compare", tmp_path / "a.npz", tmp_path / "b.npz", *keys, "--bootstrap", 50, "--json")
     assert ran.code == 0, ran.err
+
+
+class TestUnpaired:
+    @pytest.fixture
+    def months(self, tmp_path):
+        """January and March are calibrated by T = 2, February by T = 3."""
+        for name, n, sharpness, seed in (("jan", 900, 2.0, 1), ("feb", 500, 3.0, 2), ("mar", 300, 2.0, 3)):
+            predictions(n, sharpness=sharpness, seed=seed).save(tmp_path / f"{name}.npz")
+        return [tmp_path / f"{name}.npz" for name in ("jan", "feb", "mar")]
+
+    def test_table_verdict_and_calibrator_in_words(self, focalcal, months):
+        ran = focalcal("compare", *months[:2], "--unpaired", "--bootstrap", 100)
+        assert (ran.code, ran.err) == (0, "")
+        text = " ".join(ran.out.split())
+        assert "jan.npz compared with feb.npz, different samples" in text
+        assert "jan.npz has a significantly lower" in text
+        assert "On feb.npz, temperature calibration fitted on jan.npz no longer holds: a refit on the new data" in text
+
+    def test_json_is_what_compare_many_gives(self, focalcal, months):
+        ran = focalcal("compare", *months, "--unpaired", "--bootstrap", 50, "--metrics", "nll,ece", "--json")
+        models = {path.name: Predictions.load(path) for path in months}
+        expected = compare_many(models, metrics=["nll", "ece"], bootstrap=50, paired=False)
+        found = json.loads(ran.out)["comparisons"]
+        calibrators = [one.pop("calibrator") for one in found]
+        assert found == json.loads(json.dumps([one.to_dict() for one in expected]))
+        assert [one["holds"] for one in calibrators] == [False, True, False]
+
+    def test_a_reference_is_the_earlier_set(self, focalcal, months):
+        options = ("--unpaired", "--bootstrap", 20, "--metrics", "error", "--json")
+        ran = focalcal("compare", *months, "--reference", months[0], *options)
+        feb, mar = json.loads(ran.out)["comparisons"]
+        assert (feb["names"], feb["calibrator"]["holds"]) == (["feb.npz", "jan.npz"], False)
+        assert (mar["names"], mar["calibrator"]["holds"]) == (["mar.npz", "jan.npz"], True)
+
+    def test_a_saved_calibrator_a_method_or_none(self, focalcal, refused, months, tmp_path):
+        saved = tmp_path / "t.json"
+        TemperatureScaling().fit(Predictions.load(months[0])).save(saved)
+        options = ("--unpaired", "--bootstrap", 20, "--metrics", "error")
+        said = " ".join(focalcal("compare", months[0], months[2], *options, "--calibrator", saved).out.split())
+        assert "On mar.npz, t.json still holds" in said
+        said = " ".join(focalcal("compare", months[0], months[2], *options, "--calibrator", "vector").out.split())
+        assert "On mar.npz, vector calibration fitted on jan.npz" in said
+        assert "holds" not in focalcal("compare", months[0], months[2], *options, "--calibrator", "none").out
+        assert "did you mean 'vector'" in refused("compare", *months[:2], *options, "--calibrator", "vektor")
+        assert "no calibrator file" in refused("compare", *months[:2], *options, "--calibrator", tmp_path / "no.json")
+        assert "add --unpaired" in refused("compare", *months[:2], "--calibrator", saved)
+
+    def test_few_samples_are_shown_and_not_tested(self, focalcal, months, tmp_path):
+        predictions(5).save(tmp_path / "few.npz")
+        ran = focalcal("compare", months[0], tmp_path / "few.npz", "--unpaired", "--bootstrap", 20, "--json")
+        assert "No calibrator of jan.npz is judged on few.npz" in ran.err
+        metrics = json.loads(ran.out)["comparisons"][0]["metrics"]
+        assert {one["p_value"] for one in metrics.values()} == {None}
 
 
 class TestBadInput:

@@ -6,7 +6,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from focalcal.metrics import METRICS, compare, ece, evaluate, mce
+from focalcal.metrics import METRICS, ece, evaluate, mce
 from focalcal.predictions import Predictions
 from focalcal.report.readings import written
 from oracles.known_truth import logits_and_labels, predictions
@@ -199,43 +199,10 @@ class TestConvention:
         assert "'focalcal', 'torchmetrics' or 'netcal'" in refused("evaluate", saturated, "--convention", "sklearn")
 
 
-class TestComparison:
-    @pytest.fixture
-    def other(self, tmp_path):
-        path = tmp_path / "calibrated.npz"
-        predictions(sharpness=1.0, split="test").save(path)
-        return path
-
-    def test_in_words(self, focalcal, over_confident, other):
-        ran = focalcal("evaluate", over_confident, "--compare", other, "--bootstrap", 200)
-        assert ran.code == 0
-        last = " ".join(" ".join(ran.out.splitlines()[-2:]).split())
-        assert "calibrated.npz has a significantly lower NLL (nats), Brier score, ECE, AdaECE" in last
-        assert "no significant difference in error" in last
-
-    def test_json_is_what_compare_gives(self, focalcal, over_confident, other):
-        ran = focalcal("evaluate", over_confident, "--compare", other, "--bootstrap", 100, "--json", "--seed", 3)
-        names = ("over.safetensors", "calibrated.npz")
-        a, b = Predictions.load(over_confident), Predictions.load(other)
-        expected = compare(a, b, bootstrap=100, permutations=100, seed=3, names=names)
-        assert json.loads(ran.out)["comparison"] == json.loads(json.dumps(expected.to_dict()))
-
-    def test_chosen_metrics(self, focalcal, over_confident, other):
-        ran = focalcal("evaluate", over_confident, "--compare", other, "--json", "--metrics", "nll,ece_floor")
-        assert list(json.loads(ran.out)["comparison"]["metrics"]) == ["nll"]
-
-    def test_with_itself_shows_no_difference(self, focalcal, over_confident):
-        ran = focalcal("evaluate", over_confident, "--compare", over_confident, "--bootstrap", 50, "--json")
-        verdicts = {metric["verdict"] for metric in json.loads(ran.out)["comparison"]["metrics"].values()}
-        assert verdicts == {"no difference shown"}
-
-    def test_other_samples_are_refused(self, refused, over_confident, tmp_path):
-        fewer = tmp_path / "fewer.npz"
-        predictions(100).save(fewer)
-        assert "600 samples and fewer.npz 100" in refused("evaluate", over_confident, "--compare", fewer)
-
-    def test_needs_resamples(self, refused, over_confident, other):
-        assert "--bootstrap 0" in refused("evaluate", over_confident, "--compare", other, "--bootstrap", 0)
+def test_comparing_is_a_command_of_its_own(refused, over_confident):
+    said = refused("evaluate", over_confident, "--compare", "b.npz")
+    assert "use `focalcal compare" in said
+    assert "over.safetensors b.npz`" in " ".join(said.split())
 
 
 class TestBadInput:

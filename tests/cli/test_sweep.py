@@ -46,6 +46,14 @@ def test_sweep_prints_a_table_and_writes_files(focalcal, tmp_path):
         (["digits/mlp", "data=own", "--out", "x"], "is for focalcal.train in Python"),
         (["digits/mlp", "hardware.accelerator=cuda", "--out", "x"], "There is no CUDA device here"),
         (["digits/mlp", "hardware.nodes=2", "--out", "x"], "start the command with torchrun"),
+        (["epochs=2", "--out", "x"], "There is no recipe to train"),
+        (["digits/mlp", "--grid", "epochs", "--out", "x"], "'epochs' is not a grid"),
+        (["digits/mlp", "--grid", "epochs=2", "--grid", "epochs=3", "--out", "x"], "--grid epochs is given twice"),
+        (["digits/mlp", "--grid", "epoch=2,3", "--out", "x"], "did you mean"),
+        (["digits/mlp", "--address", "auto", "--out", "x"], "--address belongs to --on ray, and this is --on local"),
+        (["digits/mlp", "--jobs", "2", "--on", "ray", "--out", "x"], "--jobs belongs to --on local or slurm"),
+        (["digits/mlp", "--on", "ray", "--address", "127.0.0.1:1", "--out", "x"], "There is no Ray cluster at"),
+        (["digits/mlp", "--on", "ray", "--address", "nowhere", "--out", "x"], "is not the address of a cluster"),
     ],
 )
 def test_bad_input_is_one_sentence(focalcal, tmp_path, monkeypatch, arguments, sentence):
@@ -93,3 +101,35 @@ def test_measure_only_shows_what_is_finished_and_trains_nothing(focalcal, tmp_pa
     assert "2 of 6 runs are finished; the others are left out." in found.err
     assert list(json.loads(found.out)["table"]) == ["cross-entropy", "fl-3"]
     assert {folder.name for folder in out.iterdir() if folder.is_dir()} == {"cross-entropy", "fl-3"}
+
+
+def test_recipes_and_a_grid_have_a_table_each(focalcal, tmp_path):
+    few = [*_TINY[:-1], "cross-entropy", "--no-report", "--quiet", "--bootstrap", "0"]
+    out = tmp_path / "c"
+    done = focalcal("sweep", *few, "--grid", "optimizer.lr=0.05,0.1", "--json", "--out", out)
+    assert done.code == 0, done.err
+    content = json.loads(done.out)
+    assert list(content["sweeps"]) == ["optimizer.lr=0.05", "optimizer.lr=0.1"]
+    assert content["sweeps"]["optimizer.lr=0.1"]["title"] == "Digits, MLP: optimizer.lr=0.1"
+    assert {folder.name for folder in out.iterdir()} == {"optimizer.lr=0.05", "optimizer.lr=0.1"}
+    assert all((folder / "table.csv").is_file() for folder in out.iterdir())
+    table = focalcal("paper", "table", "ece", "--results", out, "--format", "csv")
+    assert (table.code, "Digits" in table.out) == (0, True)
+
+
+def test_a_slurm_job_is_written_and_its_tasks_can_be_trained(focalcal, tmp_path):
+    out = tmp_path / "c"
+    done = focalcal("sweep", *_TINY, "--on", "slurm", "--sbatch", "time=1:00:00", "--out", out)
+    assert (done.code, "2 runs, one task each" in done.out, "--measure-only" in done.err) == (0, True, True), done.err
+    for index in range(2):
+        assert focalcal("train", "--task", out / "tasks.jsonl", "--index", index, "--no-report", "--quiet").code == 0
+    found = focalcal(
+        "sweep", *_TINY, "--on", "slurm", "--no-report", "--bootstrap", "0", "--measure-only", "--out", out
+    )
+    assert (found.code, "cross-entropy" in found.out) == (0, True), found.err
+    again = focalcal("sweep", *_TINY, "--on", "slurm", "--out", out)
+    assert (again.code, "Every run of" in again.err) == (2, True)
+    wrong = focalcal("train", "--task", out / "tasks.jsonl", "--index", 2)
+    assert (wrong.code, "has 2 tasks" in wrong.err) == (2, True)
+    both = focalcal("train", "digits/mlp", "--task", out / "tasks.jsonl", "--index", 0)
+    assert (both.code, "--task and --index go together" in both.err) == (2, True)

@@ -62,7 +62,7 @@ def test_a_transform_is_for_training_only():
 def test_a_data_set_of_ones_own():
     data = own_data(train=(INPUTS, LABELS), val=(INPUTS, LABELS), test=(INPUTS, LABELS + 1), shifted=MapStyle())
     assert list(data.evaluation) == ["val", "test", "shifted"]
-    assert data.model_options == {"num_classes": 4}
+    assert data.model_options == {"num_classes": 4, "num_features": 2}
     assert torch.cat([samples.ids for samples in (data.train, *data.evaluation.values())]).tolist() == list(range(24))
     assert data.class_names == ()
     named = own_data(train=(INPUTS, LABELS), val=(INPUTS, LABELS), class_names=["a", "b", "c"])
@@ -83,14 +83,7 @@ BAD = {
     "soft labels": (lambda: [(INPUTS, torch.eye(6).long())], ValueError, "one number per sample"),
     "one-hot": (lambda: (INPUTS, torch.eye(6)), ValueError, r"one number per sample, got shape \(6, 6\)"),
     "one column": (lambda: (INPUTS, LABELS.view(6, 1).numpy()), ValueError, r"got shape \(6, 1\)"),
-    "names": (lambda: (INPUTS, ["cat", "dog"] * 3), TypeError, "labels must be whole numbers from 0 on, got 'cat'"),
-    "array of names": (
-        lambda: (INPUTS, np.array(["cat"] * 6)),
-        TypeError,
-        "must be whole numbers from 0 on, got 'cat'",
-    ),
-    "named samples": (lambda: [(INPUTS[0], "cat")], TypeError, "labels must be whole numbers from 0 on, got 'cat'"),
-    "no label": (lambda: [(INPUTS[0], None)], TypeError, "labels must be whole numbers from 0 on, got None"),
+    "no label": (lambda: [(INPUTS[0], None)], TypeError, "labels must be whole numbers from 0 on, or texts, got None"),
     "ragged labels": (lambda: (INPUTS, [[0], [1, 2]] * 3), TypeError, "labels must be whole numbers"),
     "nan": (
         lambda: (INPUTS.index_fill(0, torch.tensor(4), torch.nan), LABELS),
@@ -157,3 +150,71 @@ def test_inputs_of_one_number_a_sample():
     assert as_samples((INPUTS[:, 0], LABELS)).inputs.shape == (6,)
     with pytest.raises(ValueError, match="row 2 "):
         as_samples((torch.tensor([0.0, 1.0, torch.nan]), LABELS[:3]))
+
+
+NAMED = {
+    "list": (INPUTS, ["cow", "ant", "cat", "ant", "cat", "cow"]),
+    "array": (INPUTS.numpy(), np.array(["cow", "ant", "cat", "ant", "cat", "cow"])),
+    "samples": list(zip(INPUTS, ["cow", "ant", "cat", "ant", "cat", "cow"], strict=True)),
+    "batches": [(INPUTS[:4], ["cow", "ant", "cat", "ant"]), (INPUTS[4:], ("cat", "cow"))],
+    "mappings": [{"x": x, "label": y} for x, y in zip(INPUTS, ["cow", "ant", "cat", "ant", "cat", "cow"], strict=True)],
+}
+
+
+@pytest.mark.parametrize("form", NAMED)
+def test_labels_that_are_texts_name_the_classes(form):
+    data = own_data(train=NAMED[form], val=(INPUTS[:2], ["cat", "ant"]))
+    assert data.class_names == ("ant", "cat", "cow")
+    assert data.train.labels.tolist() == [2, 0, 1, 0, 1, 2]
+    assert data.evaluation["val"].labels.tolist() == [1, 0]
+    assert data.model_options["num_classes"] == 3
+
+
+def test_tables_of_pandas():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"a": [0.5, 1.0], "b": [2.0, 3.0], "kind": ["x", "y"]})
+    data = own_data(train=(table[["a", "b"]], table["kind"]), val=(table[["a", "b"]], table["kind"]))
+    assert data.class_names == ("x", "y")
+    assert data.train.inputs.tolist() == [[0.5, 2.0], [1.0, 3.0]]
+
+
+def test_class_names_order_texts_and_numbers_alike():
+    data = own_data(train=(INPUTS, LABELS), val=(INPUTS[:2], ["b", "c"]), class_names=["c", "b", "a"])
+    assert data.evaluation["val"].labels.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [
+        ({"val": (INPUTS[:1], ["cow"])}, ValueError, "val, row 1: the label 'cow' does not occur in train"),
+        ({"val": (INPUTS[:1], [1])}, TypeError, "train: labels are texts, but those of val are numbers"),
+        (
+            {"val": (INPUTS[:1], ["ant"]), "class_names": ["dog", "emu"]},
+            ValueError,
+            "row 1: the label .* in class_names",
+        ),
+        (
+            {"val": [{"x": INPUTS[0], "y": 1}]},
+            ValueError,
+            "val: each item must have one input and one label, and has x, y",
+        ),
+        ({"val": [{"x": INPUTS[0], "z": 1, "label": 1}]}, ValueError, "and has x, z, label; keep two columns"),
+    ],
+)
+def test_texts_that_name_no_class_get_a_sentence(options, kind, words):
+    with pytest.raises(kind, match=words):
+        own_data(train=(INPUTS, ["ant", "cat"] * 3), **options)
+
+
+def test_text_labels_of_one_split_ask_for_the_classes():
+    with pytest.raises(ValueError, match=r"labels are texts; say which classes there are: class_names"):
+        as_samples((INPUTS, ["ant", "cat"] * 3))
+    assert as_samples((INPUTS, ["ant", "cat"] * 3), class_names=["cat", "ant"]).labels.tolist() == [1, 0] * 3
+
+
+def test_pictures_become_numbers_between_0_and_1():
+    image = pytest.importorskip("PIL.Image")
+    pictures = [(image.new("RGB", (4, 4), (255, 0, 51)), 0), (image.new("RGB", (4, 4)), 1)]
+    data = own_data(train=pictures, val=pictures)
+    assert data.model_options == {"num_classes": 2, "in_channels": 3, "image_size": 4}
+    assert data.train.inputs[0, :, 0, 0].tolist() == pytest.approx([1.0, 0.0, 0.2])

@@ -52,14 +52,16 @@ def test_every_recipe_is_in_the_table():
 
 
 def groups_of(annotation):
-    parts = [annotation, *get_args(annotation)]
-    return [part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)]
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [group for part in get_args(annotation) for group in groups_of(part)]
 
 
 def test_every_field_is_listed():
     fields = PAGE.partition("## Every field")[2]
     for field, info in Recipe.model_fields.items():
-        inner = {key for group in groups_of(info.annotation) for key in group.model_fields}
+        same_keys = field == "embedding_optimizer"  # as those of the optimizer, which the page says
+        inner = {key for group in groups_of(info.annotation) for key in group.model_fields if not same_keys}
         if not inner:
             assert f"`{field}`" in fields or field == "name"
         for key in inner:

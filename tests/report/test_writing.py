@@ -199,7 +199,7 @@ def test_what_cannot_be_read(tmp_path):
 def test_a_configuration_that_is_no_text_is_named(tmp_path):
     run = make_run(tmp_path / "run", seed=1, sharpness=2.0)
     (run / "config.yaml").write_bytes(b"\x80\xff")
-    with pytest.raises(ValueError, match=r"config\.yaml is not a text in UTF-8"):
+    with pytest.raises(ValueError, match=r"config\.yaml is not UTF-8 text"):
         write_report(run, tmp_path / "r.html", bootstrap=0)
 
 

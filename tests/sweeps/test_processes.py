@@ -5,7 +5,7 @@ import threading
 import time
 
 from focalcal.sweeps import Plan, measure_plan, train_all
-from focalcal.sweeps.processes import SweepDisplay
+from focalcal.sweeps.display import SweepDisplay
 
 _TINY = ("epochs=2", "data.train_size=50", "model.hidden=[8]")
 

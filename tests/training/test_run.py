@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -142,7 +143,7 @@ class Wrong(nn.Module):
         ({"samples": {"train": vectors(20, 0)}}, "The data has no split val"),
         ({"samples": {"train": vectors(20, 0), "val": None}}, "The data has no split val"),
         ({"samples": {"val": vectors(20, 0)}}, "The data has no split train"),
-        ({"samples": [1, 2]}, "data must be a DataSet or splits by their names, got list"),
+        ({"samples": [1, 2]}, "The data must be a DataSet or splits by their names, got list"),
         ({"samples": {"train": vectors(20, 0), "val": (torch.zeros(3, 8), [0, 1])}}, "3 inputs but 2 labels"),
         ({"samples": {"train": (torch.zeros(2, 8), [0, -1]), "val": vectors(9, 0)}}, "label -1 is negative"),
         (
@@ -238,3 +239,29 @@ def test_lost_predictions_are_made_again(tmp_path):
 def test_a_loss_must_be_a_number_with_a_gradient(tmp_path, loss):
     with pytest.raises(TypeError, match="one number that depends on the logits"):
         train("digits/mlp", out=tmp_path / "a", loss=loss, progress=False)
+
+
+@pytest.mark.parametrize("lost", [("evaluation.json",), ("evaluation.json", "predictions")])
+def test_a_run_that_was_killed_before_its_predictions_is_not_finished_with_other_data(tmp_path, lost):
+    """The last epoch is done, and so is nothing after it: other samples must not end up under its name."""
+    run(tmp_path / "a")
+    before = prediction_bytes(tmp_path / "a")
+    for name in lost:
+        place = tmp_path / "a" / name
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+    kept = snapshot(tmp_path / "a")
+    inputs, labels = vectors(45, seed=9)
+    for other in ({"test": (inputs, vectors(45, 2)[1])}, {"test": (vectors(45, 2)[0], labels.flip(0))}):
+        with pytest.raises(ValueError, match="The samples of the data have changed since the run in"):
+            run(tmp_path / "a", samples={**splits(), **other}, resume=True)
+        assert snapshot(tmp_path / "a") == kept
+    run(tmp_path / "a", samples=splits(), resume=True)
+    assert prediction_bytes(tmp_path / "a") == before
+
+
+def splits():
+    return {"train": vectors(100, 0), "val": vectors(61, 1), "test": vectors(45, 2)}
+
+
+def snapshot(folder):
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

@@ -1,14 +1,121 @@
-"""Files that are written whole or not at all, JSON that other programs can read, and hashes."""
+"""Files that are written whole or not at all, and read only if they have an end; JSON, and hashes."""
 
 import hashlib
 import json
 import math
 import os
 import secrets
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
+
+# Text that is read whole: JSON, YAML, a history. Nobody writes more of it.
+LARGEST_TEXT = 256 * 2**20
+_DEEPEST_JSON = 100
+# Errors by which a reader of any format shows that a file is damaged, or was made to look so.
+DAMAGE = (EOFError, json.JSONDecodeError, UnicodeError, RecursionError, OverflowError, MemoryError, SystemError)
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a folder",
+}
+
+
+def regular_file(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a file that is about to be read; whatever is not a regular file is refused.
+
+    A device or a pipe may have no end: reading it would fill the memory, or wait for ever. Everything that focalcal
+    reads goes through here before it is opened.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It is a folder, a device, a pipe or a socket.
+
+    Examples:
+        >>> regular_file("/dev/zero")
+        Traceback (most recent call last):
+        ValueError: /dev/zero is a device, not a file; save what it gives to a file, and read that.
+    """
+    name = os.fspath(path)
+    try:
+        kind = stat.S_IFMT(os.stat(path).st_mode)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"There is no file {name}.") from None
+    except (OSError, ValueError) as error:  # a link to itself, a name with a NUL in it
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ValueError(f"{name!r} cannot be read: {reason}.") from error
+    if kind == stat.S_IFDIR:
+        raise ValueError(f"{name} is a folder; give the name of a file.")
+    if kind != stat.S_IFREG:
+        what = _KINDS.get(kind, "something else")
+        raise ValueError(f"{name} is {what}, not a file; save what it gives to a file, and read that.")
+    return Path(path)
+
+
+def read_bytes(path: str | os.PathLike[str], at_most: int = LARGEST_TEXT) -> bytes:
+    """Read a whole file; one that is larger than such a file can be is refused.
+
+    Raises:
+        ValueError: It is not a regular file, cannot be read, or is larger than ``at_most`` bytes.
+    """
+    try:
+        with open(regular_file(path), "rb") as file:
+            content = file.read(at_most + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ValueError(f"{os.fspath(path)} cannot be read: {error.strerror or error}.") from error
+    if len(content) > at_most:
+        raise ValueError(f"{os.fspath(path)} has more than {at_most:,} bytes, more than a file of its kind may have.")
+    return content
+
+
+def read_text(path: str | os.PathLike[str], at_most: int = LARGEST_TEXT) -> str:
+    """Read a whole UTF-8 file, as :func:`read_bytes` does."""
+    try:
+        return read_bytes(path, at_most).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{os.fspath(path)} is not UTF-8 text ({error.reason} at byte {error.start}).") from error
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON that anybody may have written: nested at most 100 deep, and every number fits a float64.
+
+    Whole numbers beyond 64 bits become floats, and beyond those infinity, which checks of finite numbers refuse.
+
+    Raises:
+        json.JSONDecodeError: It is not JSON, or nested deeper.
+
+    Examples:
+        >>> parse_json('{"a": [1, 1.5, 1e400]}'), parse_json("1" + "0" * 400)
+        ({'a': [1, 1.5, inf]}, inf)
+    """
+    try:
+        content = json.loads(text, parse_int=_parse_integer)
+    except RecursionError:
+        raise json.JSONDecodeError("it is nested too deeply", "", 0) from None
+    except UnicodeDecodeError:
+        raise json.JSONDecodeError("it is not UTF-8 text", "", 0) from None
+    level, depth = [content], 0
+    while level := [item for outer in level if isinstance(outer, list | dict) for item in _items(outer)]:
+        depth += 1
+        if depth > _DEEPEST_JSON:
+            raise json.JSONDecodeError("it is nested too deeply", "", 0)
+    return content
+
+
+def _items(outer: list[Any] | dict[str, Any]) -> Iterable[Any]:
+    items = outer.values() if isinstance(outer, dict) else outer
+    return (item for item in items if isinstance(item, list | dict))
+
+
+def _parse_integer(text: str) -> int | float:
+    number = int(text) if len(text) <= 20 else None
+    return float(text) if number is None or not -(2**63) <= number < 2**64 else number
 
 
 @contextmanager
@@ -56,6 +163,8 @@ def check_destination(path: str | os.PathLike[str], read: Iterable[str | os.Path
     name, target = os.fspath(path), Path(os.path.realpath(path))
     if target.is_dir():
         raise ValueError(f"{name} is a folder; give the name of a file.")
+    if target.exists() and not target.is_file():  # it would be replaced by a file, even a device
+        raise ValueError(f"{name} is not a file but a device, a pipe or a socket; give the name of a file.")
     if not target.parent.is_dir():
         raise ValueError(f"{name} cannot be written: its folder does not exist; make it first.")
     if not os.access(target.parent, os.W_OK):
@@ -63,6 +172,19 @@ def check_destination(path: str | os.PathLike[str], read: Iterable[str | os.Path
     for source in map(Path, read):
         if target.exists() and source.exists() and target.samefile(source):
             raise ValueError(f"{name} is one of the files that are read; write to another name.")
+
+
+def make_folder(path: str | os.PathLike[str]) -> None:
+    """Make a folder and those above it, unless it is there.
+
+    Raises:
+        ValueError: It cannot be made, for example because a file has its name.
+    """
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        reason = "a file has that name" if isinstance(error, FileExistsError) else error.strerror or error
+        raise ValueError(f"The folder {os.fspath(path)} cannot be made: {reason}.") from error
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
@@ -105,5 +227,5 @@ def null_for_nan(value: Any) -> Any:
 
 def file_sha256(path: str | os.PathLike[str]) -> str:
     """Compute the SHA-256 of a file's bytes, in hexadecimal digits."""
-    with open(path, "rb") as file:
+    with open(regular_file(path), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

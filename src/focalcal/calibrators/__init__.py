@@ -4,6 +4,7 @@ from focalcal.calibrators.affine import DirichletCalibration, MatrixScaling, Vec
 from focalcal.calibrators.auto import AutoCalibration, Candidate
 from focalcal.calibrators.base import CalibrationWarning, Calibrator
 from focalcal.calibrators.binary import BetaCalibration, PlattScaling, QuadraticScaling
+from focalcal.calibrators.drift import CalibratorDrift, ScoreChange, calibrator_drift
 from focalcal.calibrators.ensemble import EnsembleTemperatureScaling
 from focalcal.calibrators.focal import FocalInverse, FocalTemperatureScaling
 from focalcal.calibrators.identity import Identity
@@ -19,6 +20,7 @@ __all__ = [
     "BetaCalibration",
     "CalibrationWarning",
     "Calibrator",
+    "CalibratorDrift",
     "Candidate",
     "DirichletCalibration",
     "EnsembleTemperatureScaling",
@@ -31,9 +33,11 @@ __all__ = [
     "MatrixScaling",
     "PlattScaling",
     "QuadraticScaling",
+    "ScoreChange",
     "StructuredScaling",
     "TemperatureScaling",
     "VectorScaling",
     "build_calibrator",
+    "calibrator_drift",
     "load_calibrator",
 ]

@@ -4,14 +4,13 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from focalcal.base.files import atomic_writer, null_for_nan
+from focalcal.base.files import atomic_writer, null_for_nan, parse_json, read_bytes
 
 FORMAT = "focalcal calibrator"
 FORMAT_VERSION = 1
@@ -34,12 +33,13 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
         FileNotFoundError: there is no such file.
         ValueError: the file is not JSON, not a calibrator, or of a later format.
     """
-    source = Path(path)
-    if not source.is_file():
+    source = os.fspath(path)
+    if not os.path.exists(path):
         raise FileNotFoundError(f"There is no calibrator file {source}.")
+    content_read = read_bytes(path)
     try:
-        content = json.loads(source.read_bytes())
-    except (ValueError, RecursionError):
+        content = parse_json(content_read)
+    except ValueError:
         raise ValueError(f"{source} is not a calibrator: it is empty, cut short or not JSON; save it again.") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{source} is JSON but not a calibrator that focalcal saved.")

@@ -53,7 +53,7 @@ def calibrate(
         list[Path],
         typer.Argument(
             metavar="VAL TEST",
-            help="Two predictions files; or a run directory; or TEST alone with --calibrator.",
+            help="Two predictions files; or a run directory.",
             show_default=False,
         ),
     ],
@@ -66,7 +66,7 @@ def calibrate(
             show_default=False,
         ),
     ] = None,
-    calibrator: Annotated[Path | None, typer.Option(help="A saved calibrator to apply instead of fitting one.")] = None,
+    calibrator: Annotated[Path | None, typer.Option(hidden=True)] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where the calibrated predictions go: .safetensors, .npz, .parquet or .csv.")
     ] = None,
@@ -89,14 +89,18 @@ def calibrate(
     Examples:
       focalcal calibrate val.npz test.npz --out calibrated.safetensors
       focalcal calibrate val.npz test.npz --objective ece --save-calibrator t.json
-      focalcal calibrate new.npz --calibrator t.json --out new-calibrated.npz
       focalcal calibrate val.npz test.npz --method auto
       focalcal calibrate runs/a --method focal-temperature --json
       focalcal calibrate test.npz --method focal-inverse --gamma 3
     """
-    chosen = _build(method, options, calibrator, bins)
-    val_path, test_path = _paths(files, chosen, is_saved=calibrator is not None)
-    _check_destinations(out, save_calibrator, [path for path in (val_path, test_path, calibrator) if path is not None])
+    if calibrator is not None:
+        raise ValueError(
+            "--calibrator is a command of its own: to apply a saved calibrator, use "
+            f"`focalcal apply {calibrator} {files[0]} --out FILE`."
+        )
+    chosen = _build(method, options, bins)
+    val_path, test_path = _paths(files, chosen)
+    _check_destinations(out, save_calibrator, [path for path in (val_path, test_path) if path is not None])
     test, said = open_input(test_path, reading).read(), []
     if val_path is not None:
         val = open_input(val_path, reading).read()
@@ -104,9 +108,9 @@ def calibrate(
         said = [*_check_pair(test, val, (test_name, val_name), allow_test), *_fit(chosen, val, allow_test)]
     result, before, after = _apply(chosen, test, bins)
     if math.isfinite(before.values["nll"]) and math.isinf(after.values["nll"]):
-        said.append(_infinite_nll(chosen, is_saved=calibrator is not None))
+        said.append(_infinite_nll(chosen))
     source = None if val_path is None else val_path.name
-    done = _Calibration(chosen, source, test_path.name, calibrator, before, after)
+    done = _Calibration(chosen, source, test_path.name, before, after)
     _write(done, result, out, save_calibrator)
     for warning in said:
         note(f"warning: {warning}")
@@ -118,15 +122,10 @@ def calibrate(
         done.print([path for path in written_files.values() if path is not None])
 
 
-def _build(method: str | None, options: Mapping[str, Any], saved: Path | None, bins: int) -> Calibrator:
-    """Load the saved calibrator, or make a new one with the options that were given."""
-    from focalcal.calibrators import build_calibrator, load_calibrator
+def _build(method: str | None, options: Mapping[str, Any], bins: int) -> Calibrator:
+    """Make a calibrator with the options that were given."""
+    from focalcal.calibrators import build_calibrator
 
-    if saved is not None:
-        given = [*([] if method is None else ["method"]), *(name.replace("_", "-") for name in options)]
-        if given:
-            raise ValueError(f"--calibrator brings its method and options with it; leave out --{given[0]}.")
-        return load_calibrator(saved)
     parameters = dict(options)
     if "grid" in parameters:
         parameters["grid"] = _numbers(parameters["grid"])
@@ -151,19 +150,17 @@ def _strength(text: str) -> float:
         raise ValueError(f"--strength must be a number or cv, not {text!r}.") from None
 
 
-def _paths(files: list[Path], calibrator: Calibrator, *, is_saved: bool) -> tuple[Path | None, Path]:
+def _paths(files: list[Path], calibrator: Calibrator) -> tuple[Path | None, Path]:
     """Return validation (None where nothing is fitted) and test predictions."""
-    if len(files) == 2 and not is_saved:
+    if len(files) == 2:
         return predictions_file(files[0], "val"), predictions_file(files[1])
     if len(files) == 1:
         only = files[0]
-        if is_saved or not calibrator.needs_fit:
+        if not calibrator.needs_fit:
             return None, predictions_file(only)
         if only.is_dir():
             return predictions_file(only, "val"), predictions_file(only)
-    if is_saved:
-        raise ValueError("Give one predictions file with --calibrator: the one to apply it to.")
-    raise ValueError("Give two predictions files, VAL and TEST; or a run directory; or TEST with --calibrator.")
+    raise ValueError("Give two predictions files, VAL and TEST; or a run directory.")
 
 
 def _check_destinations(predictions: Path | None, calibrator: Path | None, sources: list[Path]) -> None:
@@ -214,12 +211,12 @@ def _apply(calibrator: Calibrator, test: Predictions, bins: int) -> tuple[Predic
     return result, before, after
 
 
-def _infinite_nll(calibrator: Calibrator, *, is_saved: bool) -> str:
+def _infinite_nll(calibrator: Calibrator) -> str:
     """Explain that frequencies of validation may be exactly 0, which makes the NLL of other data infinite."""
     what = "The NLL is now infinite: a true class got the probability 0"
     if not hasattr(calibrator, "smoothing"):
         return f"{what}."
-    return f"{what}; {'a fit with ' if is_saved else ''}--smoothing 0.01 avoids that."
+    return f"{what}; --smoothing 0.01 avoids that."
 
 
 def _write(done: _Calibration, result: Predictions, out: Path | None, save_calibrator: Path | None) -> None:
@@ -238,7 +235,6 @@ class _Calibration:
     calibrator: Calibrator
     val: str | None
     test: str
-    saved: Path | None
     before: Evaluation
     after: Evaluation
 
@@ -315,9 +311,7 @@ class _Calibration:
 
     def _summary(self) -> str:
         """Say what was done, and what became of NLL and ECE."""
-        source = f"fitted on {self.val}"
-        if self.val is None:
-            source = "not fitted" if self.saved is None else f"from {self.saved.name}"
+        source = "not fitted" if self.val is None else f"fitted on {self.val}"
         floor = written("ece_floor", self.after.values["ece_floor"])
         gain = "" if self.phi is None else f" (PHI {100 * self.phi:.1f}%)".replace("-", "−")
         moves = f"NLL {self._move('nll')}{gain}, ECE {self._move('ece')}"

@@ -1,7 +1,8 @@
-"""``focalcal compare``: paired differences between models, with confidence intervals, p-values and a verdict."""
+"""``focalcal compare``: differences between models, or between months, with intervals, p-values and a verdict."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from focalcal.base.files import distinct_names
-from focalcal.base.progress import spinner
+from focalcal.base.progress import note, spinner
 from focalcal.cli.inputs import open_input
 from focalcal.cli.options import READ_MANY_OPTIONS, Bins, Json, Level, Seed, names_in, option, packed
 from focalcal.cli.output import print_json, results
@@ -18,7 +19,9 @@ from focalcal.metrics.catalogue import METRICS
 from focalcal.report.readings import written, written_change, written_interval
 
 if TYPE_CHECKING:
+    from focalcal.calibrators import CalibratorDrift
     from focalcal.metrics import Comparison, Difference
+    from focalcal.predictions import Predictions
 
 # Options that this command had when it trained losses, which `focalcal sweep` does now.
 _SWEEP_OPTIONS = [
@@ -32,8 +35,23 @@ _SWEEP_OPTIONS = [
 def compare(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="A B [C...]", help="Predictions files or run directories, of the same samples."),
+        typer.Argument(
+            metavar="A B [C...]",
+            help="Predictions files or run directories, of the same samples, or of any with --unpaired.",
+        ),
     ],
+    unpaired: Annotated[
+        bool, typer.Option("--unpaired", help="The files are of different samples, such as those of two months.")
+    ] = False,
+    calibrator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|METHOD|none",
+            help="With --unpaired: does this saved calibrator, or one of this method fitted on A, still hold on B? "
+            "temperature by default.",
+            show_default=False,
+        ),
+    ] = None,
     metrics: Annotated[str | None, typer.Option(help="Only these, separated by commas: ece,nll,error.")] = None,
     reference: Annotated[
         Path | None, typer.Option(help="One of the files: compare every other with it, instead of all pairs.")
@@ -47,11 +65,16 @@ def compare(
     reading: dict[str, Any],
     sweeping: dict[str, Any],
 ) -> None:
-    """Compare models on the same samples: paired differences, confidence intervals, p-values and a verdict.
+    """Compare models on the same samples, or the same model on different samples: intervals, p-values and a verdict.
 
     Samples are matched by id where both files have ids, otherwise by position. A difference A − B is significant if its
     bootstrap interval excludes 0 and a paired permutation test agrees; with three or more models, p-values are
     corrected for the number of pairs (Holm).
+
+    With --unpaired the files are of different samples: has the model changed from January to February? Every metric is
+    compared, calibration errors by their own intervals, as they grow where samples are few; p-values are corrected for
+    the number of metrics. And a calibrator of January is judged on February: it no longer holds if a refit has a
+    significantly lower NLL.
 
     To train a recipe with several losses and seeds, use focalcal sweep.
 
@@ -59,43 +82,82 @@ def compare(
       focalcal compare runs/a runs/b
       focalcal compare a.npz b.npz --metrics error,ece,nll --level 0.95
       focalcal compare a.npz b.npz c.npz --reference a.npz --json
+      focalcal compare jan.parquet feb.parquet --unpaired
+      focalcal compare jan.parquet feb.parquet --unpaired --calibrator t.json
     """
     _check_arguments(files, reference, sweeping)
-    settings = {"bins": bins, "bootstrap": bootstrap, "level": level, "seed": seed}
-    found = compare_files(files, names_in(metrics, "--metrics"), settings, reading, reference)
-    if json:
-        print_json({**settings, "comparisons": [comparison.to_dict() for comparison in found]})
-        return
-    for comparison in found:
-        print_comparison(comparison, level)
-
-
-def compare_files(
-    files: Sequence[Path],
-    metrics: list[str] | None,
-    settings: Mapping[str, Any],
-    reading: Mapping[str, Any],
-    reference: Path | None = None,
-) -> list[Comparison]:
-    """Compare all pairs of files, or all with the reference."""
-    from focalcal.metrics import compare_many
-
-    opened = [open_input(path, reading) for path in files]
+    if calibrator is not None and not unpaired:
+        raise ValueError("--calibrator asks whether a calibrator still holds on other samples; add --unpaired.")
+    settings: dict[str, Any] = {"bins": bins, "bootstrap": bootstrap, "level": level, "seed": seed}
     names = distinct_names(files)
-    with spinner(f"comparing {len(files)} models"):
-        return compare_many(
-            {name: file.read() for name, file in zip(names, opened, strict=True)},
+    opened = [open_input(path, reading) for path in files]
+    with spinner(f"comparing {len(files)} {'sets' if unpaired else 'models'}"):
+        from focalcal.metrics import compare_many
+
+        models = {name: file.read() for name, file in zip(names, opened, strict=True)}
+        found = compare_many(
+            models,
             reference=None if reference is None else names[files.index(reference)],
-            metrics=metrics,
-            bins=settings["bins"],
-            bootstrap=settings["bootstrap"],
-            permutations=settings["bootstrap"],
-            level=settings["level"],
-            seed=settings["seed"],
+            metrics=names_in(metrics, "--metrics"),
+            paired=not unpaired,
+            permutations=bootstrap,
+            **settings,
         )
+        drifts = [_drift(calibrator, comparison, models, reference is not None, settings) for comparison in found]
+    if json:
+        contents = [
+            {**comparison.to_dict(), **({} if drift is None else {"calibrator": drift.to_dict()})}
+            for comparison, drift in zip(found, drifts, strict=True)
+        ]
+        print_json({**settings, "comparisons": contents})
+        return
+    for comparison, drift in zip(found, drifts, strict=True):
+        _print_comparison(comparison, level)
+        if drift is not None:
+            results().print(f"{_calibrator_of(calibrator, comparison, reference is not None)} {drift.verdict}")
 
 
-def print_comparison(comparison: Comparison, level: float) -> None:
+def _drift(
+    calibrator: str | None,
+    comparison: Comparison,
+    models: Mapping[str, Predictions],
+    with_reference: bool,
+    settings: Mapping[str, Any],
+) -> CalibratorDrift | None:
+    """Judge the saved calibrator, or one that is fitted on the earlier set, on the later set; None where not wanted."""
+    if comparison.paired or calibrator == "none":
+        return None
+    from focalcal.calibrators import CalibrationWarning, build_calibrator, calibrator_drift, load_calibrator
+
+    earlier, later = comparison.names[::-1] if with_reference else comparison.names
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        try:
+            if calibrator is not None and _is_file(calibrator):
+                chosen = load_calibrator(calibrator)
+            else:
+                chosen = build_calibrator(calibrator or "temperature").fit(models[earlier], allow_test=True)
+            return calibrator_drift(chosen, models[later], level=settings["level"], seed=settings["seed"])
+        except ValueError as reason:
+            if calibrator is not None:
+                raise
+            note(f"No calibrator of {earlier} is judged on {later}: {reason}")
+            return None
+
+
+def _is_file(calibrator: str) -> bool:
+    return calibrator.endswith(".json") or Path(calibrator).exists()
+
+
+def _calibrator_of(calibrator: str | None, comparison: Comparison, with_reference: bool) -> str:
+    """Name the calibrator that was judged, as the beginning of a sentence."""
+    earlier, later = comparison.names[::-1] if with_reference else comparison.names
+    if calibrator is not None and _is_file(calibrator):
+        return f"On {later}, {Path(calibrator).name}"
+    return f"On {later}, {calibrator or 'temperature'} calibration fitted on {earlier}"
+
+
+def _print_comparison(comparison: Comparison, level: float) -> None:
     """Print the differences of two models, and which of them are significant."""
     from rich.table import Table
     from rich.text import Text
@@ -106,9 +168,10 @@ def print_comparison(comparison: Comparison, level: float) -> None:
     table.add_column("verdict", overflow="fold")
     for name, difference in comparison.differences.items():
         table.add_row(METRICS[name].heading, *_cells(name, difference), Text(difference.verdict))
-    console.print(f"\n{' compared with '.join(comparison.names)}, sample by sample")
+    how = "sample by sample" if comparison.paired else "different samples"
+    console.print(f"\n{' compared with '.join(comparison.names)}, {how}")
     console.print(table)
-    console.print(_summary(comparison))
+    console.print(comparison.verdict)
 
 
 def _cells(name: str, difference: Difference) -> list[str]:
@@ -118,22 +181,6 @@ def _cells(name: str, difference: Difference) -> list[str]:
         written_interval(difference.interval, partial(written_change, name)),
         f"{difference.adjusted_p_value:.3g}",
     ]
-
-
-def _summary(comparison: Comparison) -> str:
-    """Name the metrics that differ, by model; those that do not are named last."""
-    lower: dict[str, list[str]] = {}
-    same: list[str] = []
-    for name, difference in comparison.differences.items():
-        if difference.is_shown:
-            winner = comparison.names[0] if difference.difference < 0 else comparison.names[1]
-            lower.setdefault(winner, []).append(METRICS[name].heading)
-        else:
-            same.append(METRICS[name].heading)
-    parts = [f"{winner} has a significantly lower {', '.join(titles)}" for winner, titles in lower.items()]
-    if same:
-        parts.append(f"{'no' if parts else 'No'} significant difference in {', '.join(same)}")
-    return f"{'; '.join(parts)}."
 
 
 def _check_arguments(files: Sequence[Path], reference: Path | None, sweeping: Mapping[str, Any]) -> None:

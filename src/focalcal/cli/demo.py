@@ -49,7 +49,7 @@ def demo(
     console = results()
     console.print(_BEFORE)
     folder = Path(tempfile.mkdtemp(prefix="focalcal-demo-")) if out is None else out
-    result = run_sweep("digits/mlp", (), folder, quiet=quiet)
+    result = run_sweep("digits/mlp", folder, quiet)
     print_sweep(result)
     console.print(_AFTER.format(folder=folder), soft_wrap=True)
     console.print(report_of_sweep(result, folder, bootstrap=1000), soft_wrap=True)

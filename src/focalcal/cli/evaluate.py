@@ -11,7 +11,6 @@ import typer
 
 from focalcal.base.files import check_destination
 from focalcal.base.progress import note, spinner
-from focalcal.cli.compare import compare_files, print_comparison
 from focalcal.cli.gates import GATE_OPTIONS, Gate, chosen_gates
 from focalcal.cli.inputs import open_input
 from focalcal.cli.ood import measure_ood, named_files, print_ood
@@ -24,7 +23,7 @@ from focalcal.report.verdict import verdict
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from focalcal.metrics import Comparison, Evaluation
+    from focalcal.metrics import Evaluation
     from focalcal.metrics.binning import BinSums
     from focalcal.metrics.calibration_error import Convention
     from focalcal.predictions import PredictionsFile
@@ -45,9 +44,7 @@ def evaluate(
     convention: Annotated[
         str, typer.Option(help="torchmetrics or netcal: show ECE and MCE as they bin, and how far they move.")
     ] = "focalcal",
-    compare: Annotated[
-        Path | None, typer.Option(help="Another model's predictions of the same samples, to compare with.")
-    ] = None,
+    compare: Annotated[Path | None, typer.Option(hidden=True)] = None,
     ood: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=FILE", help="Predictions on out-of-distribution data; a run's own are found."),
@@ -69,37 +66,30 @@ def evaluate(
     Examples:
       focalcal evaluate test.safetensors
       focalcal evaluate test.npz --max-ece 0.02 --min-accuracy 0.9
-      focalcal evaluate runs/a --compare runs/b
       focalcal evaluate test.npz --json --metrics ece,nll --bootstrap 0
       focalcal evaluate test.npz --report report.html
       focalcal evaluate test.npz --ood other=new.npz
       focalcal evaluate scores.csv --probs-key score --labels-key truth
     """
     thresholds = chosen_gates(gates)
-    sources = [predictions] if compare is None else [predictions, compare]
+    if compare is not None:
+        raise ValueError(f"--compare is a command of its own: use `focalcal compare {predictions} {compare}`.")
     settings = {"bins": bins, "bootstrap": bootstrap, "level": level, "seed": seed}
     if report is not None:
-        check_destination(report, [path for path in sources if path.is_file()])
-    if compare is not None and not bootstrap:
-        raise ValueError("--compare needs resamples; leave out --bootstrap 0.")
+        check_destination(report, [predictions] if predictions.is_file() else [])
     chosen = names_in(metrics, "--metrics")
     measurement = _measure(predictions, chosen, thresholds, convention, settings, reading)
     outside = measure_ood(predictions, named_files(ood or []), reading)
-    comparison = None
-    if compare is not None:
-        (comparison,) = compare_files(sources, _with_intervals(chosen), settings, reading)
     if json:
-        content = {**measurement.to_dict(settings), **_comparison_content(comparison)}
+        content = measurement.to_dict(settings)
         print_json({**content, "ood": outside} if outside else content)
     else:
         measurement.print()
         if outside:
             print_ood(outside)
-        if comparison is not None:
-            print_comparison(comparison, level)
         measurement.print_gates()
     if report is not None:
-        _write_report(sources, report, settings, reading)
+        _write_report(predictions, report, settings, reading)
     for failure in measurement.failures:
         note(failure)
     if measurement.failures:
@@ -235,18 +225,9 @@ def _metrics_table(found: Evaluation) -> Table:
     return table
 
 
-def _with_intervals(metrics: list[str] | None) -> list[str] | None:
-    """Keep the metrics that a comparison can be made of."""
-    return None if metrics is None else [name for name in metrics if METRICS[name].has_interval] or None
-
-
-def _comparison_content(comparison: Comparison | None) -> dict[str, Any]:
-    return {} if comparison is None else {"comparison": comparison.to_dict()}
-
-
-def _write_report(sources: list[Path], out: Path, settings: dict[str, Any], reading: dict[str, Any]) -> None:
+def _write_report(source: Path, out: Path, settings: dict[str, Any], reading: dict[str, Any]) -> None:
     with spinner("writing the report"):
         from focalcal.report import write_report
 
-        write_report(sources, out, command=command_line(), reading=reading, **settings)
+        write_report([source], out, command=command_line(), reading=reading, **settings)
     note(f"Wrote {out}.")

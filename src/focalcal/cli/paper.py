@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from focalcal.cli.engines import (
+    Address,
+    CpusPerRun,
+    EngineOptions,
+    GpusPerRun,
+    On,
+    Retries,
+    SbatchOptions,
+    Submit,
+    write_slurm,
+)
 from focalcal.cli.options import Json, help_text, names_in
 from focalcal.cli.output import print_json, results
+from focalcal.cli.sweep import train_plans
 
 if TYPE_CHECKING:
     from focalcal.paper import PaperTable
@@ -232,6 +245,13 @@ def run(
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 1,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the runs.")] = Path("runs/paper"),
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time; as many as there are cores.")] = None,
+    on: On = "local",
+    address: Address = None,
+    cpus_per_run: CpusPerRun = None,
+    gpus_per_run: GpusPerRun = None,
+    retries: Retries = 3,
+    sbatch: SbatchOptions = None,
+    submit: Submit = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the runs and the time they take; train nothing.")
     ] = False,
@@ -240,17 +260,20 @@ def run(
     """Train the runs that a table or figure of the paper needs, or list them.
 
     Finished runs are skipped and interrupted ones resumed; tables and figures share runs. The time is estimated from
-    epochs of the same recipe, of results/, or from a step that is timed here.
+    epochs of the same recipe, of results/, or from a step that is timed here. On a cluster (see focalcal sweep) all
+    recipes are one queue of runs.
 
     Examples:
       focalcal paper run ece --dry-run
       focalcal paper run early-stopping --only cifar10/resnet50 --seeds 3
       focalcal paper run focal-training --only digits/mlp --out runs/small
+      focalcal paper run ece --on ray --address auto --gpus-per-run 1 --out /shared/paper
     """
     from focalcal.paper.result_folders import DEFAULT, find_results
     from focalcal.paper.run_plan import describe, needed_runs
-    from focalcal.sweeps import sweep
 
+    options = EngineOptions(on, jobs, address, cpus_per_run, gpus_per_run, retries, tuple(sbatch or ()), submit)
+    options.check()
     at_hand = find_results() if DEFAULT.is_dir() else []
     needed = needed_runs(name, out, only=only, seeds=seeds, results=at_hand)
     listed = list(describe(needed))
@@ -258,9 +281,13 @@ def run(
         print_json({"name": name, "runs": listed})
     else:
         _print_runs(listed)
-    if not dry_run:
-        for one in needed:
-            sweep(one.recipe, out=one.plan.out, losses=one.plan.losses, seeds=seeds, jobs=jobs)
+    if dry_run:
+        return
+    plans = [replace(one.plan, name=one.recipe) for one in needed]
+    if on == "slurm":
+        write_slurm(plans, out, options)
+    else:
+        train_plans(plans, out, options)
         print(f"The runs are in {out}: focalcal paper table NAME --results {out}, figure NAME --runs {out}/RECIPE.")
 
 

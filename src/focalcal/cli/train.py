@@ -14,6 +14,7 @@ from focalcal.cli.output import print_json, results
 from focalcal.cli.report import write_report_of_runs
 
 if TYPE_CHECKING:
+    from focalcal.recipes import Recipe
     from focalcal.training import Run
 
 
@@ -26,6 +27,11 @@ def train(
     by_date: ByDate = False,
     out: Annotated[Path | None, typer.Option(help="The run directory; it must not hold a run yet.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume from the last checkpoint in --out.")] = False,
+    task: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A tasks.jsonl of focalcal sweep --on slurm, instead of a recipe and --out."),
+    ] = None,
+    index: Annotated[int | None, typer.Option(help="Which task of it, counted from 0; it resumes if it can.")] = None,
     report: Annotated[bool, typer.Option(help="Write report.html into the run directory.")] = True,
     quiet: Quiet = False,
     json: Annotated[bool, typer.Option("--json", help="Print the evaluation as JSON for programs.")] = False,
@@ -43,15 +49,24 @@ def train(
       focalcal train digits/mlp loss=flsd-53 --out runs/a
       focalcal train cifar10/resnet8 loss=fl-3 optimizer.lr=0.05 seed=1 --out runs/b
       focalcal train --resume --out runs/b
+      focalcal train cifar10/resnet8 data=images data.path=photos data.size=64 --out runs/photos
+      focalcal train digits/mlp data=mymodule:load model=mymodule:network --out runs/own
       focalcal train cifar10/resnet50 hardware.devices=2 hardware.precision=bf16-mixed --out runs/c
       torchrun --nproc-per-node 2 -m focalcal train cifar10/resnet50 --out runs/d
+      focalcal train --task runs/sweep/tasks.jsonl --index 3
     """
-    if out is None or out == Path():
-        raise ValueError("--out is missing: name a folder for the run, such as runs/a.")
-    name, changes = _source(recipe, recipe_changes(changes, by_date=by_date), out, resume)
-    from focalcal.recipes import load_recipe
+    if task is not None or index is not None:
+        if task is None or index is None or recipe is not None or out is not None:
+            raise ValueError("--task and --index go together, and say the recipe, its changes and the folder already.")
+        chosen, out = _task(task, index)
+        resume = True
+    else:
+        if out is None or out == Path():
+            raise ValueError("--out is missing: name a folder for the run, such as runs/a.")
+        name, changes = _source(recipe, recipe_changes(changes, by_date=by_date), out, resume)
+        from focalcal.recipes import load_recipe
 
-    chosen = load_recipe(name, changes)
+        chosen = load_recipe(name, changes)
     from focalcal.training import Diverged, Interrupted
     from focalcal.training import train as run_recipe
 
@@ -85,6 +100,14 @@ def _source(recipe: str | None, changes: list[str], out: Path, resume: bool) -> 
     if not config.is_file():
         raise ValueError(f"{out} holds no run to resume: it has no {config.name}.")
     return str(config), changes
+
+
+def _task(file: Path, index: int) -> tuple[Recipe, Path]:
+    """Return recipe and folder of one run of a sweep."""
+    from focalcal.sweeps import read_task
+
+    found = read_task(file, index)
+    return found.recipe, found.path
 
 
 def _say_once(error: Exception) -> None:

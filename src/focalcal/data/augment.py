@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from focalcal.data.image_files import ImageFiles
+
 Integers = npt.NDArray[np.int64]
 
 
@@ -23,14 +25,16 @@ class Augmentation:
     padding: int = 0
     flip: bool = False
 
-    def __call__(self, images: Tensor, rows: Tensor, device: torch.device, generator: torch.Generator) -> Tensor:
+    def __call__(
+        self, images: Tensor | ImageFiles, rows: Tensor, device: torch.device, generator: torch.Generator
+    ) -> Tensor:
         """Take some rows of the images and change each at random.
 
         All that is random comes from one call of the generator, so that the same state gives the same batch on any
         device.
 
         Args:
-            images: (N, C, H, W) uint8 on the CPU.
+            images: (N, C, H, W) uint8 on the CPU, or files.
             rows: (B,) int64 on the CPU.
             device: Device for the work and the result.
             generator: Generator on the CPU.

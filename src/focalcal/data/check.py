@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from focalcal.base.files import read_bytes
 from focalcal.data.data_files import MissingDataError, hash_file
 from focalcal.data.data_sets import Entry, find_entry, load_data
 
@@ -69,7 +70,7 @@ def _verify(path: Path) -> str:
     """Compute the SHA-256 of a file, and compare it with that of its download if that was written down."""
     digest = hash_file(path)
     record = path.with_name(path.name + ".sha256")
-    if record.is_file() and record.read_text(errors="replace").split()[:1] != [digest]:
+    if record.is_file() and read_bytes(record).decode(errors="replace").split()[:1] != [digest]:
         raise ValueError(f"{path} has changed since it was downloaded: remove it and fetch it again.")
     return digest
 

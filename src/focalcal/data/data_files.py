@@ -1,17 +1,26 @@
 """Files of data sets: looked for in the known folders, else downloaded, else asked for in one sentence."""
 
+import gzip
 import lzma
 import os
 import zipfile
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
-from focalcal.base.files import file_sha256
+from focalcal.base.files import file_sha256, regular_file
 
 # What reading a zip or gz raises that is damaged, has a password, or was packed in an unknown way; gzip and bzip2 call
 # damage an OSError.
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, OSError)
+
+
+# Text is packed to a third, and never to a hundredth: what unpacks to more than that is a bomb.
+_PLAUSIBLE_RATIO, _ALWAYS_PLAUSIBLE = 100, 64 * 2**20
+LARGEST_UNPACKED = 16 * 2**30
+LONGEST_LINE = 2**20
 
 
 class MissingDataError(ValueError):
@@ -76,6 +85,35 @@ class DataFile:
         source = self.url or (f"https://huggingface.co/datasets/{self.hub[0]}" if self.hub else "its publisher")
         target = download_folder(root) / self.path
         return f"{self.path} is not in {folders} and {reason}: put the file from {source} at {target}."
+
+
+def largest_unpacked(path: Path) -> int:
+    """Return how many bytes an archive of texts may hold: a hundred times its size, and 64 MB in any case."""
+    return min(LARGEST_UNPACKED, max(_ALWAYS_PLAUSIBLE, _PLAUSIBLE_RATIO * os.path.getsize(path)))
+
+
+def read_gzip(path: Path) -> bytes:
+    """Unpack a gz file into memory.
+
+    Raises:
+        ValueError: It holds far more than a text of its size can.
+    """
+    most = largest_unpacked(regular_file(path))
+    with gzip.open(regular_file(path)) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"{path} unpacks to more than {most:,} bytes, which no text of its size does; fetch it again.")
+    return content
+
+
+def bounded_lines(stream: IO[bytes], path: Path) -> Iterator[bytes]:
+    """Read a stream line by line; a line of more than 1 MB is refused before it is in memory."""
+    number = 0
+    while line := stream.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"{path.name}, line {number} has more than {LONGEST_LINE:,} bytes; fetch the file again.")
+        yield line
 
 
 def hash_file(path: Path) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from focalcal.base.named_functions import is_function_name
 from focalcal.base.suggestions import did_you_mean
 from focalcal.data.data_files import DataFile
 
@@ -24,6 +25,8 @@ _LOADERS: dict[str, str] = {
     "tiny_imagenet": "focalcal.data.tiny_imagenet:load_tiny_imagenet",
     "sst": "focalcal.data.sst:load_sst",
     "newsgroups": "focalcal.data.newsgroups:load_newsgroups",
+    "images": "focalcal.data.own_images:load_image_folder",
+    "arrays": "focalcal.data.own_arrays:load_arrays",
     "text": "focalcal.data.own_texts:load_texts",
     "multi30k": "focalcal.data.translation_sets:load_multi30k",
     "wmt14": "focalcal.data.translation_sets:load_wmt14",
@@ -154,7 +157,7 @@ class Entry:
     def takes(self) -> str:
         """Files that must be there or downloaded, in a few words."""
         if not self.files:
-            return "nothing: comes with scikit-learn" if self.bundled else "a file of yours"
+            return "nothing: comes with scikit-learn" if self.bundled else "a file or folder of yours"
         if any(file.hub for file in self.files):
             return f"{len(self.files)} file(s) from the Hugging Face hub (pip install 'focalcal[download]')"
         size = sum(file.size or 0 for file in self.files)
@@ -185,6 +188,8 @@ CATALOGUE: dict[str, Entry] = {
             "4.5 M / 3,000 / 3,003",
             tuple(file for files in WMT14.values() for file in files),
         ),
+        Entry("images", "images of your own, one folder per class", "any", "any"),
+        Entry("arrays", "inputs and labels of your own, npz", "any", "any"),
         Entry("parallel", "sentences and translations of your own", "any", "any"),
         Entry("text", "texts and labels of your own, csv or parquet", "any", "any"),
         Entry("svhn", "house numbers, for out-of-distribution tests", "10", "26,032 test", SVHN, trainable=False),
@@ -206,7 +211,8 @@ def load_data(name: str, *, seed: int = 0, root: Path | None = None, **options: 
     """Load a data set by its name, split and ready for training.
 
     Args:
-        name: Digits, fashion_mnist, cifar10, cifar100, tiny_imagenet, or a text set (see the page on data).
+        name: Digits, fashion_mnist, cifar10, cifar100, tiny_imagenet, or a text set (see the page on data); images or
+            arrays of your own, or ``module:function``, a function of your own that returns the data.
         seed: Seed for the split into training and validation samples; the test samples are the official ones.
         root: Folder to look in and to download to; default: $FOCALCAL_DATA, then the cache.
         options: Options of the set. Image sets have ``train_size`` (number of training images, equal for all classes),
@@ -226,6 +232,10 @@ def load_data(name: str, *, seed: int = 0, root: Path | None = None, **options: 
         >>> len(data.train), sorted(data.evaluation), data.model_options["num_classes"]
         (500, ['test', 'val'], 10)
     """
+    if is_function_name(name):
+        from focalcal.data.own import call_data_function
+
+        return call_data_function(name, seed, options)
     loader = _loader(name)
     _check_options(name, options, _image_options() if name in _IMAGE_SETS else _keywords(loader))
     return loader(seed=seed, root=None if root is None else Path(root), **options)

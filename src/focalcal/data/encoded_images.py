@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
+from focalcal.base.files import regular_file
 from focalcal.data.data_files import cache_folder, hash_file
 from focalcal.data.image_set import Images
 from focalcal.data.tensor_cache import load_or_make
@@ -79,7 +80,7 @@ def read_parquet_images(
 
 def _read(path: Path, image_column: str, label_column: str, size: int) -> dict[str, Tensor]:
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(regular_file(path)) as file:
             _check_columns(path, file.schema_arrow, image_column, label_column)
             count = file.metadata.num_rows
             images = decode_images(_encoded(path, file, image_column), count, size)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from focalcal.base.files import regular_file
 from focalcal.data.augment import Augmentation
 from focalcal.data.data_files import hash_file
 from focalcal.data.data_sets import FASHION_MNIST
@@ -65,7 +66,7 @@ def read_idx(path: Path, dimensions: int) -> Tensor:
         ValueError: The file is not a gzip file, not an IDX file of bytes, or has another length than its header says.
     """
     try:
-        with gzip.open(path, "rb") as file:
+        with gzip.open(regular_file(path), "rb") as file:
             shape = _shape(path, file.read(4 + 4 * dimensions), dimensions)
             content = file.read(math.prod(shape) + 1)
     except (OSError, EOFError, zlib.error) as error:

@@ -19,7 +19,8 @@ import pyarrow.csv
 import torch
 from torch import Tensor
 
-from focalcal.data.data_files import BROKEN_ARCHIVE, data_folders
+from focalcal.base.files import regular_file
+from focalcal.data.data_files import BROKEN_ARCHIVE, bounded_lines, data_folders
 from focalcal.data.data_sets import GLOVE
 from focalcal.data.tensor_cache import load_or_make
 
@@ -97,8 +98,8 @@ def find_vectors(source: Path, dimension: int) -> Path:
     Raises:
         ValueError: Nothing there; one sentence that says what was looked for.
     """
-    if source.is_file():
-        return source
+    if source.exists() and not source.is_dir():
+        return regular_file(source)
     files = sorted(path for path in source.glob("*") if path.is_file())
     for ending in ("txt", r"txt\.gz", "zip"):
         for path in files:
@@ -139,7 +140,7 @@ def _find(
     stream: IO[bytes], rows: dict[bytes, int], dimension: int, path: Path, found: list[int], lines: dict[int, bytes]
 ) -> None:
     """Fill in the rows of the words that a file has, and the numbers that follow them, by the number of the line."""
-    for number, line in enumerate(stream, start=1):
+    for number, line in enumerate(bounded_lines(stream, path), start=1):
         space = line.find(b" ")
         if number == 1:
             _check_dimension(line, dimension, path)
@@ -207,20 +208,20 @@ def _number(text: bytes) -> float:
 def open_vectors(path: Path, dimension: int) -> Iterator[IO[bytes]]:
     """Open a file of vectors line by line, whether it is plain, in a gz or in a zip."""
     if path.suffix.lower() == ".zip":
-        with zipfile.ZipFile(path) as archive, archive.open(_member(archive, path, dimension)) as stream:
+        with zipfile.ZipFile(regular_file(path)) as archive, archive.open(_member(archive, path, dimension)) as stream:
             # zipfile's own lines are made in Python, these are not
             yield io.BufferedReader(cast(io.RawIOBase, stream), 2**20)
     elif path.suffix.lower() == ".gz":
-        with gzip.open(path) as unpacked:
+        with gzip.open(regular_file(path)) as unpacked:
             yield cast(IO[bytes], unpacked)
     else:
-        with open(path, "rb") as plain:
+        with open(regular_file(path), "rb") as plain:
             yield plain
 
 
 def _has_dimension(path: Path, dimension: int) -> bool:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(regular_file(path)) as archive:
             return any(re.search(rf"(?<!\d){dimension}d\.txt$", name) for name in archive.namelist())
     except (zipfile.BadZipFile, OSError):
         return False

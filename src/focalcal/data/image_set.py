@@ -109,17 +109,19 @@ def load_images(
         raise ValueError(f"{kind.name}: {len(kept)} training images are too few to hold any out for validation.")
     if options.train_size is not None:
         kept = kept[choose_balanced_subset(contents.train.labels[kept], options.train_size, seed)]
-    train = _samples(kind, contents.train.take(kept), _augmentation(kind, options.augment))
+    train = _samples(kind, contents.train.take(kept), choose_augmentation(kind, options.augment))
     splits = {"val": _samples(kind, contents.train.take(held)), "test": _samples(kind, contents.test)}
     facts = {"split_seed": seed, "files": dict(contents.files), "notes": list(contents.notes)}
-    return _data_set(kind, contents.class_names, train, splits, facts, _ood(kind, options.ood, root, contents))
+    ood = _ood(kind, options.ood, root, contents)
+    return build_image_data_set(kind, contents.class_names, train, splits, facts, ood)
 
 
 def _samples(kind: ImageKind, images: Images, augmentation: Augmentation | None = None) -> ImageSamples:
     return ImageSamples(*images, normalisation=kind.normalisation, augmentation=augmentation)
 
 
-def _augmentation(kind: ImageKind, wanted: bool | str) -> Augmentation | None:
+def choose_augmentation(kind: ImageKind, wanted: bool | str) -> Augmentation | None:
+    """Return the augmentation that the option ``augment`` asks for."""
     if wanted == "flip":
         return Augmentation(flip=True)
     if not isinstance(wanted, bool):
@@ -148,7 +150,7 @@ def _ood(kind: ImageKind, names: Sequence[str], root: Path | None, contents: Ima
     return found
 
 
-def _data_set(
+def build_image_data_set(
     kind: ImageKind,
     class_names: tuple[str, ...],
     train: ImageSamples,
@@ -156,6 +158,7 @@ def _data_set(
     facts: dict[str, Any],
     ood: Mapping[str, OodSet],
 ) -> DataSet:
+    """Put the splits together, with what networks and the records of runs need to know of them."""
     evaluation = {**splits, **{name: samples for name, (samples, _) in ood.items()}}
     everything = {"train": train, **evaluation}
     facts["sizes"] = {name: len(samples) for name, samples in everything.items()}
@@ -177,8 +180,8 @@ def _synthetic(kind: ImageKind, count: int, seed: int, options: ImageOptions) ->
         labels = torch.randint(kind.num_classes, (count,), generator=generator)
         return _samples(kind, Images.from_rows(images, labels, place * count), augmentation)
 
-    train = drawn(0, _augmentation(kind, options.augment))
+    train = drawn(0, choose_augmentation(kind, options.augment))
     splits = {name: drawn(place) for place, name in enumerate(["val", "test", *options.ood], start=1)}
     names = tuple(f"class {number}" for number in range(kind.num_classes))
     facts = {"split_seed": seed, "files": {}, "notes": ["The images are random numbers: no file was read."]}
-    return _data_set(kind, names, train, splits, facts, {})
+    return build_image_data_set(kind, names, train, splits, facts, {})

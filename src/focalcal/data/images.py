@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from focalcal.data.augment import Augmentation
+from focalcal.data.image_files import ImageFiles
 from focalcal.data.samples import Batch
 
 
@@ -51,11 +52,12 @@ class ImageSamples:
     """N images with their labels; a :class:`~focalcal.data.samples.Samples`.
 
     Args:
-        images: (N, C, H, W) uint8 on the CPU.
+        images: (N, C, H, W) uint8 on the CPU, or files that are decoded when they are asked for.
         labels: (N,) int64.
         ids: (N,) int64, unique; row numbers where None.
         normalisation: Conversion from bytes to numbers.
         augmentation: Random changes in training.
+        names: N names, which stand in predictions for the ids.
 
     Examples:
         >>> images = torch.zeros(4, 1, 8, 8, dtype=torch.uint8)
@@ -66,12 +68,13 @@ class ImageSamples:
 
     def __init__(
         self,
-        images: Tensor,
+        images: Tensor | ImageFiles,
         labels: Tensor,
         ids: Tensor | None = None,
         *,
         normalisation: Normalisation,
         augmentation: Augmentation | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         if images.dtype != torch.uint8 or images.ndim != 4:
             raise TypeError(f"Images are (N, C, H, W) uint8, got {tuple(images.shape)} {images.dtype}.")
@@ -79,10 +82,15 @@ class ImageSamples:
         if not len(images) == len(labels) == len(ids):
             raise ValueError(f"There are {len(images)} images but {len(labels)} labels and {len(ids)} ids.")
         self.images, self.labels, self.ids = images.contiguous(), labels, ids
-        self.normalisation, self.augmentation = normalisation, augmentation or Augmentation()
+        self.normalisation, self.augmentation, self.names = normalisation, augmentation or Augmentation(), names
 
     def __len__(self) -> int:
         return len(self.images)
+
+    def prefetch(self, positions: Tensor) -> None:
+        """Begin to decode the images at these positions, if they are files."""
+        if isinstance(self.images, ImageFiles):
+            self.images.prefetch(positions)
 
     def batch(self, positions: Tensor, *, device: torch.device, generator: torch.Generator | None) -> Batch:
         """Return the images at these positions as float32 (B, C, H, W), augmented if there is a generator."""

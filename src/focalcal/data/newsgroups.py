@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from focalcal.data.data_files import cache_folder, hash_file, is_offline
+from focalcal.base.files import regular_file
+from focalcal.data.data_files import cache_folder, hash_file, is_offline, largest_unpacked
 from focalcal.data.data_sets import NEWSGROUPS
 from focalcal.data.glove import obtain_vectors
 from focalcal.data.samples import DataSet
@@ -22,6 +23,7 @@ from focalcal.data.text_sets import Documents, TextOptions, build_text_data_set,
 from focalcal.data.text_tokens import number_texts
 
 _ALL, _VALIDATION, _TEST = 19_997, 900, 3_999
+_LARGEST_MESSAGE = 16 * 2**20  # bytes; the largest of the collection has 161,040
 _NUMBER = re.compile("[0-9]{1,18}")  # of a message
 _BLANK_LINE = re.compile(r"(?:\A|\r?\n)\r?\n")
 _GROUPS = (
@@ -139,16 +141,25 @@ def _messages(archive: Path) -> Iterator[tuple[str, int, str]]:
 
     Nothing is extracted.
     """
-    with gzip.open(archive) as stream:
+    with gzip.open(regular_file(archive)) as stream:
         with tarfile.open(fileobj=stream, mode="r|") as opened:
             for member in opened:
                 *_, group, number = ("", "", *member.name.split("/"))
                 is_message = member.isfile() and group in _GROUPS and _NUMBER.fullmatch(number)
+                if is_message and member.size > _LARGEST_MESSAGE:
+                    raise tarfile.TarError(f"{member.name} has {member.size:,} bytes, more than any message")
                 content = opened.extractfile(member) if is_message else None
                 if content is not None:
                     yield group, int(number), content.read().decode("latin-1")
-        while stream.read(2**20):  # to the end, where gzip finds out whether anything was lost
-            pass
+        _read_to_the_end(stream, archive)
+
+
+def _read_to_the_end(stream: gzip.GzipFile, archive: Path) -> None:
+    """Read what follows the last message: at its end gzip finds out whether anything was lost."""
+    most = largest_unpacked(archive)
+    while stream.read(2**20):
+        if stream.tell() > most:
+            raise tarfile.TarError(f"it unpacks to more than {most:,} bytes, which no text of its size does")
 
 
 def drop_header(message: str) -> str:

@@ -12,12 +12,14 @@ import torch
 from torch import Tensor
 
 from focalcal.base.chunks import chunks
+from focalcal.base.files import regular_file
 from focalcal.data.data_sets import CIFAR10_C, CIFAR10_C_ARCHIVE, CIFAR10_C_SEVERITIES, SVHN
 from focalcal.data.encoded_images import read_parquet_images
 from focalcal.data.image_set import Images
 
 # The official file has a block of images for each severity, from 1 to 5.
 _BLOCK = 10_000
+_LARGEST_MEMBER = 160_000_000  # bytes; the pixels have 153,600,128
 # Standard deviations of the noise, of pixels in [0, 1], by severity.
 _NOISE = {1: 0.04, 2: 0.06, 3: 0.08, 4: 0.09, 5: 0.10}
 
@@ -88,7 +90,7 @@ def _official(severity: int, root: Path | None) -> Images | None:
     if archive is None:
         return None
     try:
-        with tarfile.open(archive, "r:") as tar:
+        with tarfile.open(regular_file(archive), "r:") as tar:
             arrays = [_member(archive, tar, Path(file.path).name) for file in CIFAR10_C]
     except (tarfile.TarError, OSError, EOFError) as error:
         raise ValueError(f"{archive} is not a whole tar file: download it again.") from error
@@ -103,12 +105,18 @@ def _member(path: Path, tar: tarfile.TarFile, name: str) -> Array:
         content = None
     if content is None:
         raise ValueError(f"{path} lacks CIFAR-10-C/{name}.")
+    if tar.getmember(f"CIFAR-10-C/{name}").size > _LARGEST_MEMBER:
+        raise ValueError(f"{path}: {name} has more than {_LARGEST_MEMBER:,} bytes: it is not the original.")
     return _array(io.BytesIO(content.read()), f"{path}, {name}")
 
 
 def _array(source: Path | IO[bytes], place: str) -> Array:
     try:
-        array = np.load(source, mmap_mode="r" if isinstance(source, Path) else None, allow_pickle=False)
+        array = np.load(
+            regular_file(source) if isinstance(source, Path) else source,
+            mmap_mode="r" if isinstance(source, Path) else None,
+            allow_pickle=False,
+        )
     except (ValueError, OSError, EOFError) as error:
         raise ValueError(f"{place} is not a whole .npy file: download it again.") from error
     if not isinstance(array, np.ndarray):

@@ -14,14 +14,17 @@ import pyarrow.parquet
 import torch
 from torch import Tensor
 
+from focalcal.base.files import read_bytes, regular_file
 from focalcal.data.data_files import hash_file
 from focalcal.data.glove import obtain_vectors
+from focalcal.data.label_names import number_labels, sort_names
 from focalcal.data.samples import DataSet
 from focalcal.data.text_sets import Documents, TextOptions, build_text_data_set, make_synthetic_texts
 from focalcal.data.text_tokens import number_texts
 
 _HELD_OUT = 0.1  # of the first file, for each of validation and test that has no file of its own
 _LONGEST_LABEL = 1000
+_LARGEST = 4 * 2**30  # of a csv, which is read whole
 
 
 @dataclass(frozen=True)
@@ -101,28 +104,15 @@ def load_texts(
 
 
 def _classes(labels: Sequence[str], file: Path) -> tuple[str, ...]:
-    different = sorted(set(labels), key=_order)
+    different = sort_names(labels)
     if len(different) < 2:
         raise ValueError(f"{file.name} holds {len(different)} different label(s); at least 2 are needed to learn from.")
-    return tuple(different)
-
-
-def _order(label: str) -> tuple[int, int, str]:
-    """Order whole numbers by their value, before names by the alphabet."""
-    digits = label.removeprefix("-")
-    return (0, int(label), label) if digits.isascii() and digits.isdigit() else (1, 0, label)
+    return different
 
 
 def _labels(tables: Mapping[str, TextTable], files: Mapping[str, Path], names: tuple[str, ...]) -> Tensor:
-    numbers = {name: number for number, name in enumerate(names)}
-    for split, table in tables.items():
-        for row, label in enumerate(table.labels, start=1):
-            if label not in numbers:
-                raise ValueError(
-                    f"{files[split].name}, row {row}: the label {label!r} does not occur in {files['train'].name}; "
-                    "correct it, or give training texts with this label."
-                )
-    return torch.tensor([numbers[label] for table in tables.values() for label in table.labels])
+    learnt = files["train"].name
+    return torch.cat([number_labels(table.labels, names, files[split].name, learnt) for split, table in tables.items()])
 
 
 def _splits(sizes: Mapping[str, int], labels: Tensor, seed: int) -> dict[str, Tensor]:
@@ -166,7 +156,7 @@ def read_text_table(path: Path, text_column: str, label_column: str) -> TextTabl
     """
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise ValueError(f"{path} is neither .csv nor .parquet; give a file of one of these.")
-    if not path.is_file():
+    if not path.exists():
         raise ValueError(f"There is no file {path}; set the path of the data to a .csv or .parquet file.")
     try:
         read = _read_csv if path.suffix.lower() == ".csv" else _read_parquet
@@ -211,7 +201,7 @@ def _reason(error: Exception) -> str:
 
 
 def _read_csv(path: Path, *columns: str) -> pa.Table:
-    content = path.read_bytes()
+    content = read_bytes(path, _LARGEST)
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -231,7 +221,7 @@ def _read_csv(path: Path, *columns: str) -> pa.Table:
 
 
 def _read_parquet(path: Path, *columns: str) -> pa.Table:
-    schema = pyarrow.parquet.read_schema(path)
+    schema = pyarrow.parquet.read_schema(regular_file(path))
     _check_columns(path.name, schema.names, columns)
     text, label = (_values_type(schema.field(name).type) for name in columns)
     if not _is_text(text):
@@ -241,7 +231,7 @@ def _read_parquet(path: Path, *columns: str) -> pa.Table:
             f"{path.name}: the column {columns[1]!r} holds {label}, not names or whole numbers; convert it to one of "
             "these."
         )
-    return pyarrow.parquet.read_table(path, columns=list(columns))
+    return pyarrow.parquet.read_table(regular_file(path), columns=list(columns))
 
 
 def _values_type(kind: pa.DataType) -> pa.DataType:

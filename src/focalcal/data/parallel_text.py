@@ -1,6 +1,5 @@
 """Parallel text: two files of lines (plain or gz), or a parquet file with a column of translations."""
 
-import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 
-from focalcal.data.data_files import BROKEN_ARCHIVE
+from focalcal.base.files import read_bytes, regular_file
+from focalcal.data.data_files import BROKEN_ARCHIVE, LARGEST_UNPACKED, read_gzip
 
 _COLUMN = "translation"
 
@@ -81,7 +81,7 @@ def read_lines(path: Path) -> list[str]:
         ['one\u2028line', 'another']
     """
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
+        content = read_gzip(path) if path.suffix.lower() == ".gz" else read_bytes(path, LARGEST_UNPACKED)
     except BROKEN_ARCHIVE as error:
         raise ValueError(f"{path} cannot be read ({error}); fetch or save it again.") from None
     try:
@@ -95,7 +95,7 @@ def read_lines(path: Path) -> list[str]:
 
 def _read_parquet(path: Path, languages: tuple[str, str]) -> ParallelText:
     try:
-        schema = pyarrow.parquet.read_schema(path)
+        schema = pyarrow.parquet.read_schema(regular_file(path))
         kind = schema.field(_COLUMN).type if _COLUMN in schema.names else None
         if kind is None or not pa.types.is_struct(kind):
             raise ValueError(f"{path.name} has no column {_COLUMN!r} that holds a text per language.")
@@ -103,7 +103,7 @@ def _read_parquet(path: Path, languages: tuple[str, str]) -> ParallelText:
         for language in languages:
             if language not in present:
                 raise ValueError(f"{path.name} has no language {language!r}; it has {', '.join(present)}.")
-        column = pyarrow.parquet.read_table(path, columns=[_COLUMN]).column(0).combine_chunks()
+        column = pyarrow.parquet.read_table(regular_file(path), columns=[_COLUMN]).column(0).combine_chunks()
         source, target = ([text or "" for text in column.field(name).to_pylist()] for name in languages)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         raise ValueError(f"{path.name} cannot be read ({' '.join(str(error).split())}); fetch it again.") from None

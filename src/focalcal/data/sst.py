@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from focalcal.data.data_files import BROKEN_ARCHIVE, cache_folder, hash_file
+from focalcal.base.files import regular_file
+from focalcal.data.data_files import BROKEN_ARCHIVE, cache_folder, hash_file, largest_unpacked
 from focalcal.data.data_sets import SST
 from focalcal.data.glove import (
     WordVectors,
@@ -124,7 +125,7 @@ def read_sst(archive: Path) -> dict[str, tuple[Trees, list[str]]]:
         ValueError: The zip lacks a file, or holds a line that is not a tree.
     """
     try:
-        with zipfile.ZipFile(archive) as opened:
+        with zipfile.ZipFile(regular_file(archive)) as opened:
             return {split: _read_member(opened, member, archive) for split, member in _FILES.items()}
     except BROKEN_ARCHIVE as error:
         raise ValueError(f"{archive} is not a whole zip file ({error}); fetch it again.") from None
@@ -134,6 +135,8 @@ def _read_member(opened: zipfile.ZipFile, member: str, archive: Path) -> tuple[T
     if member not in opened.namelist():
         raise ValueError(f"{archive.name} has no {member}; fetch the file with the PTB trees again.")
     source = f"{archive.name}/{member}"
+    if opened.getinfo(member).file_size > largest_unpacked(archive):
+        raise ValueError(f"{source} would take {opened.getinfo(member).file_size:,} bytes: it is not the original.")
     content = opened.read(member)
     try:
         text = content.decode("utf-8")

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from focalcal.base.files import atomic_writer
+from focalcal.base.files import atomic_writer, read_bytes
 from focalcal.base.optional import import_optional
 from focalcal.data.data_files import cache_folder
 
@@ -79,7 +79,7 @@ class SubwordVocabulary:
     def load(cls, path: Path) -> SubwordVocabulary:
         """Read what `save` has written."""
         try:
-            return cls(path.read_bytes())
+            return cls(read_bytes(path))
         except OSError as error:
             raise ValueError(f"{path} cannot be read: {error.strerror or error}.") from error
 

@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from focalcal.base.files import atomic_writer
+from focalcal.base.files import atomic_writer, regular_file
 
 
 def load_or_make(
@@ -24,8 +24,8 @@ def load_or_make(
         make: Function that makes the tensors.
         at_most: Number of files of the kind to keep, the ones that were used last; None for all.
     """
-    with suppress(SafetensorError, OSError):
-        found = load_file(place)
+    with suppress(SafetensorError, OSError, ValueError):
+        found = load_file(regular_file(place))
         with suppress(OSError):  # a folder that may only be read
             os.utime(place)
         return found

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from focalcal.base.files import regular_file
 from focalcal.data.augment import Augmentation
 from focalcal.data.data_files import BROKEN_ARCHIVE, hash_file
 from focalcal.data.data_sets import TINY_IMAGENET
@@ -42,7 +43,7 @@ def _read(root: Path | None) -> ImageContents:
     path = TINY_IMAGENET[0].obtain(root)
     digest = hash_file(path)
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(regular_file(path)) as archive:
             _check_members(path, archive)
             classes = _classes(path, archive)
             found = load_or_decode("tiny_imagenet", digest, lambda: _decoded(path, archive, sorted(classes)))

@@ -58,7 +58,7 @@ def bin_index(p: Tensor, bins: int) -> Tensor:
         >>> bin_index(torch.tensor([0.0, 0.25, 0.26, 1.0]), bins=4).tolist()
         [0, 0, 1, 3]
     """
-    return torch.bucketize(p.double(), _inner_edges(bins))
+    return torch.bucketize(p.double().contiguous(), _inner_edges(bins))
 
 
 @cache

@@ -29,6 +29,8 @@ from focalcal.metrics.smooth_intervals import smooth_interval
 from focalcal.metrics.sums import Sums
 from focalcal.predictions import Predictions
 
+HONEST_METRICS = ("ece", "ada_ece", "debiased_ece", "smooth_ece", "mce", "ks_error", "classwise_ece")
+
 
 class HonestIntervals:
     """Intervals of the calibration errors of confidence.

@@ -82,7 +82,8 @@ def nll_split(preds: Predictions, statistics: SampleStatistics | None = None) ->
         >>> round(split.total, 4), round(split.calibration, 4), round(split.refinement, 4), round(split.temperature, 4)
         (1.0181, 0.4558, 0.5623, 3.641)
     """
-    return loss_splits(preds, statistics).nll
+    preds, statistics = _samples(preds, statistics)
+    return _split_nll(preds, preds.logits(), mean_of(statistics.nll, statistics))
 
 
 def brier_split(preds: Predictions, statistics: SampleStatistics | None = None) -> LossSplit:
@@ -121,14 +122,18 @@ class LossParts(NamedTuple):
 
 def loss_splits(preds: Predictions, statistics: SampleStatistics | None = None) -> LossSplits:
     """Both splits with as few passes over the outputs as possible; arguments as in `nll_split`."""
-    if preds.masked_classes:
-        raise ValueError("The calibration part of a loss cannot be computed where classes are masked.")
-    preds = measured(preds)
-    statistics = sample_statistics(preds) if statistics is None else statistics
+    preds, statistics = _samples(preds, statistics)
     logits = preds.logits()
     nll = _split_nll(preds, logits, mean_of(statistics.nll, statistics))
     brier = _split_brier(preds, logits, mean_of(statistics.brier, statistics), nll.temperature)
     return LossSplits(nll, brier)
+
+
+def _samples(preds: Predictions, statistics: SampleStatistics | None) -> tuple[Predictions, SampleStatistics]:
+    if preds.masked_classes:
+        raise ValueError("The calibration part of a loss cannot be computed where classes are masked.")
+    preds = measured(preds)
+    return preds, sample_statistics(preds) if statistics is None else statistics
 
 
 def loss_parts(preds: Measurable) -> LossParts:

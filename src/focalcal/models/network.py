@@ -41,14 +41,15 @@ class ImageNetwork(nn.Module, ABC):
         Returns:
             (N, F) features.
         """
-        self._check(x)
+        self.check_input(x)
         return self.extract(x)
 
     def forward(self, x: Tensor) -> Tensor:
         """Compute logits (N, K) of images (N, C, S, S)."""
         return compute_in_full_precision(self.classifier, self.features(x))
 
-    def _check(self, x: Tensor) -> None:
+    def check_input(self, x: Tensor) -> None:
+        """Refuse inputs that are not the images that the network was built for."""
         expected = (self.in_channels, self.image_size, self.image_size)
         if tuple(x.shape[1:]) != expected:
             raise ValueError(

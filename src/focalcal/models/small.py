@@ -9,7 +9,7 @@ from focalcal.models.network import ImageNetwork, check_positive, initialise
 
 
 class MLP(ImageNetwork):
-    """A perceptron over the flattened image: dense, ReLU and dropout for each hidden size, then the classifier.
+    """A perceptron over the flattened image, or over features: dense, ReLU and dropout per hidden size, a classifier.
 
     Args:
         num_classes: K.
@@ -17,12 +17,15 @@ class MLP(ImageNetwork):
         dropout: Probability of dropping a hidden unit in training.
         in_channels: Channels of an image.
         image_size: Height and width of an image.
+        num_features: F, for inputs (N, F) instead of images.
 
     Examples:
         >>> import torch
         >>> net = MLP(10, hidden=(64, 32), in_channels=1, image_size=8)
         >>> net.features(torch.zeros(5, 1, 8, 8)).shape, net(torch.zeros(5, 1, 8, 8)).shape
         (torch.Size([5, 32]), torch.Size([5, 10]))
+        >>> MLP(3, num_features=7)(torch.zeros(5, 7)).shape
+        torch.Size([5, 3])
     """
 
     def __init__(
@@ -33,17 +36,27 @@ class MLP(ImageNetwork):
         dropout: float = 0.0,
         in_channels: int = 3,
         image_size: int = 32,
+        num_features: int | None = None,
     ) -> None:
         super().__init__(in_channels, image_size)
-        sizes = [in_channels * image_size**2, *check_sizes("hidden", hidden)]
+        self.num_features = None if num_features is None else check_positive("num_features", num_features)
+        sizes = [self.num_features or in_channels * image_size**2, *check_sizes("hidden", hidden)]
         self.layers = nn.Sequential(nn.Flatten())
         for inputs, outputs in pairwise(sizes):
             self.layers.extend([nn.Linear(inputs, outputs), nn.ReLU(), make_dropout(dropout)])
         self.classifier = nn.Linear(sizes[-1], check_positive("num_classes", num_classes, 2))
         initialise(self)
 
+    def check_input(self, x: Tensor) -> None:
+        """Refuse inputs that are not the images, or the features, that it was built for."""
+        if self.num_features is None:
+            super().check_input(x)
+        elif x.shape[1:] != (self.num_features,) or not x.is_floating_point():
+            expected = f"floating-point features of shape (N, {self.num_features})"
+            raise ValueError(f"This MLP takes {expected} and got {tuple(x.shape)} {x.dtype}.")
+
     def extract(self, x: Tensor) -> Tensor:
-        """Compute the last hidden layer (N, F) of images (N, C, S, S)."""
+        """Compute the last hidden layer (N, F) of images (N, C, S, S), or of features (N, F)."""
         features: Tensor = self.layers(x)
         return features
 

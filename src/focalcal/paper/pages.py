@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from focalcal.base.files import atomic_writer
+from focalcal.base.files import atomic_writer, make_folder, read_text
 from focalcal.base.markdown import markdown_table
 from focalcal.base.progress import note
 from focalcal.paper.claims import Claim
@@ -35,7 +35,7 @@ def write_figures(results: Sequence[ResultSet], out: Path, ending: str = "png") 
     Returns:
         A sentence for each figure: what it shows, or why it is missing.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     groups = group_runs(results)
     said = {}
     for name, build in FIGURES.items():
@@ -55,7 +55,7 @@ def write_pages(results: Sequence[ResultSet], out: Path, *, progress: bool = Tru
     Returns:
         The pages, and a table of the main claims for a README.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     write_tables(results, out / "tables")
     drawn = write_figures(results, out / "figures")
     pages, claims = [], {}
@@ -76,7 +76,7 @@ def update_readme(readme: Path, headlines: str) -> None:
     Raises:
         ValueError: The page has no such marks.
     """
-    before, begin, rest = readme.read_text(encoding="utf-8").partition(_BEGIN)
+    before, begin, rest = read_text(readme).partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not begin or not end:
         raise ValueError(f"{readme} has no place for the claims: it needs the lines {_BEGIN} and {_END}.")

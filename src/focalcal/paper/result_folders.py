@@ -1,12 +1,12 @@
 """Results at hand: committed folders of results, folders of sweeps and single runs, read alike."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from focalcal.base.files import parse_json, read_text
 from focalcal.paper.snapshots import snapshot_sums
 from focalcal.sweeps.finished import INDEX, FinishedRun, finished_run, read_index
 from focalcal.sweeps.plan import PlannedRun
@@ -63,7 +63,7 @@ class KeptRun:
             return snapshot_sums(self.snapshots_at)
         if not self.snapshots_at.is_file():
             return []
-        found: list[dict[str, Any]] = json.loads(self.snapshots_at.read_text(encoding="utf-8"))
+        found: list[dict[str, Any]] = parse_json(read_text(self.snapshots_at))
         return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from focalcal.base.files import atomic_writer, null_for_nan
+from focalcal.base.files import atomic_writer, make_folder, null_for_nan
 from focalcal.base.markdown import markdown_table
 from focalcal.paper.cells import LEGEND
 from focalcal.paper.result_folders import ResultSet
@@ -171,7 +171,7 @@ ENDINGS = {"markdown": "md", "latex": "tex", "csv": "csv", "json": "json"}
 
 def write_tables(results: Sequence[ResultSet], out: Path, format: str = "markdown") -> list[Path]:
     """Write all 17 tables into a folder, which is made; return the files."""
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     files = []
     for name in TABLES.values():
         files.append(out / f"{name.name}.{ENDINGS[format]}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from focalcal.base.files import parse_json, read_bytes
 from focalcal.metrics.catalogue import METRICS
 from focalcal.plots.axes import axis_or_new
 
@@ -75,7 +75,7 @@ def training_curves(history: str | os.PathLike[str] | Iterable[Mapping[str, Any]
 
 def _read(path: Path) -> tuple[list[Mapping[str, Any]], tuple[str, ...]]:
     """Return the epochs, and a note if the last line was cut off: still being written, or the run was killed."""
-    content = path.read_bytes()
+    content = read_bytes(path)
     whole, newline, torn = content.rpartition(b"\n")
     found = [_epoch(line, path, i) for i, line in enumerate(whole.split(b"\n"), start=1) if line.strip()]
     if torn.strip():
@@ -92,7 +92,7 @@ def _read(path: Path) -> tuple[list[Mapping[str, Any]], tuple[str, ...]]:
 def _epoch(line: bytes, path: Path, number: int) -> Mapping[str, Any]:
     wrong = f"{path}, line {number}, is not an epoch of a history; expected a JSON object with an 'epoch'."
     try:
-        content = json.loads(line)
+        content = parse_json(line)
     except ValueError:
         raise ValueError(wrong) from None
     if not isinstance(content, dict) or not isinstance(content.get("epoch"), int):

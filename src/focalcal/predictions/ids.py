@@ -49,6 +49,8 @@ def check_unique_in_blocks(
     Hashes are compared, a share of them in each pass over the ids, so that memory does not grow with their number;
     ids whose hashes agree are then compared themselves.
     """
+    if count > at_once:  # as many passes as there are ids to read, not as a file claims to have
+        count = min(count, sum(len(block) for block in id_blocks()))
     shares = -(-count // at_once)
     for share in range(shares):
         hashes = np.sort(np.concatenate([part for _, part in _hash_blocks(id_blocks, share, shares)]))

@@ -9,6 +9,7 @@ from math import prod
 from typing import Unpack
 
 from focalcal.base.chunks import IN_CACHE
+from focalcal.base.files import regular_file
 from focalcal.predictions.checks import check_some_weight
 from focalcal.predictions.container import (
     Predictions,
@@ -239,11 +240,11 @@ def _first_sentence(error: Exception) -> str:
 
 
 def check_exists(path: Path) -> None:
-    """Refuse a file that is not there, a folder, and an empty file."""
+    """Refuse a file that is not there, a folder, a device or a pipe, and an empty file."""
     name = os.fspath(path)
     if not os.path.exists(path):
         raise FileNotFoundError(f"There is no file {name}.")
     if os.path.isdir(path):
         raise ValueError(f"{name} is a folder; give the name of a file of predictions.")
-    if os.path.isfile(path) and os.path.getsize(path) == 0:
+    if regular_file(path).stat().st_size == 0:
         raise ValueError(f"{name} is empty.")

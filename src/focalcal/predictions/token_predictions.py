@@ -7,14 +7,13 @@ the last layer are a hundredth of that, and give the same logits whenever they a
 import json
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 from torch.nn import functional
 
-from focalcal.base.files import atomic_writer
+from focalcal.base.files import atomic_writer, parse_json, regular_file
 
 _KEY = "focalcal_tokens"
 _VERSION = 1
@@ -74,8 +73,8 @@ class TokenPredictions:
             ValueError: The file is missing, damaged, or of another kind.
         """
         try:
-            with safe_open(Path(path), framework="pt") as file:
-                about = json.loads((file.metadata() or {}).get(_KEY, "{}"))
+            with safe_open(regular_file(path), framework="pt") as file:
+                about = parse_json((file.metadata() or {}).get(_KEY, "{}"))
                 if about.get("version") != _VERSION:
                     raise ValueError("it holds no predictions of tokens")
                 tensors = {name: file.get_tensor(name) for name in _TENSORS}

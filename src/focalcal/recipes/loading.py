@@ -7,15 +7,17 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from focalcal.base.files import read_text
 from focalcal.base.suggestions import nearest_name
 from focalcal.loss_names import problem_of_loss
 from focalcal.recipes.merging import merge, nest
 from focalcal.recipes.recipe import Recipe
+from focalcal.recipes.yaml import parse_yaml
 
 _LIBRARY = resources.files("focalcal.recipes") / "library"
 _FILE_ENDINGS = (".yaml", ".yml")
+_LARGEST = 2**20  # bytes of a recipe's file
+_LONGEST_CHAIN = 20
 # Keys of a file that are resolved before the fields are read.
 _EXTENDS, _PROTOCOLS, _BY_LOSS = "extends", "protocols", "by_loss"
 # What a variant cannot change: a run would be called by one loss, recipe or protocol and be another.
@@ -116,6 +118,8 @@ def _protocol(name: str, protocols: Mapping[str, Any], own: Any, asked: Any) -> 
 
 
 def _read(name: str, above: list[str]) -> dict[str, Any]:
+    if len(above) > _LONGEST_CHAIN:
+        raise ValueError(f"Recipe {above[0]} extends a chain of more than {_LONGEST_CHAIN} recipes; shorten it.")
     if name in above:
         raise ValueError(f"Recipe {above[0]} extends itself: {' → '.join([*above, name])}.")
     content = parse(name, _text_of(name, above))
@@ -137,14 +141,14 @@ def _beside(name: str, base: str) -> str:
 
 def _text_of(name: str, above: list[str]) -> str:
     is_file = name.endswith(_FILE_ENDINGS)
-    source: Any = Path(name) if is_file else _LIBRARY.joinpath(f"{name}.yaml")
+    packaged = _LIBRARY.joinpath(f"{name}.yaml")
     outside = not is_file and (Path(name).is_absolute() or ".." in Path(name).parts)
-    if outside or not source.is_file():
+    if outside or not (os.path.exists(name) if is_file else packaged.is_file()):
         raise ValueError(_not_found(name, is_file, above))
     try:
-        return str(source.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"Recipe {name} cannot be read: {error}.") from error
+        return read_text(name, _LARGEST) if is_file else packaged.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ValueError(f"Recipe {name} cannot be read: {str(error).rstrip('.')}.") from error
 
 
 def _not_found(name: str, is_file: bool, above: list[str]) -> str:
@@ -156,19 +160,6 @@ def _not_found(name: str, is_file: bool, above: list[str]) -> str:
     nearest = nearest_name(name, recipe_names())
     guess = f"; did you mean {nearest}?" if nearest else "."
     return f"There is no recipe {name}{wanted}{guess} `focalcal recipes` lists them; a file of your own ends in .yaml."
-
-
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """Refuses a key that is given twice, of which plain YAML would silently take the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-            if key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"the key {key.value} is given twice", problem_mark=key.start_mark)
-            seen.add(key.value)
-        content: dict[Any, Any] = super().construct_mapping(node, deep=deep)
-        return content
 
 
 def parse(name: str, text: str) -> dict[str, Any]:
@@ -187,12 +178,9 @@ def parse(name: str, text: str) -> dict[str, Any]:
         ValueError: Recipe mine is not valid YAML at line 2: the key epochs is given twice.
     """
     try:
-        content = yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError as error:
-        place = getattr(error, "problem_mark", None)
-        where = f" at line {place.line + 1}" if place is not None else ""
-        problem = getattr(error, "problem", None) or str(error)
-        raise ValueError(f"Recipe {name} is not valid YAML{where}: {problem}.") from None
+        content = parse_yaml(text)
+    except ValueError as error:
+        raise ValueError(f"Recipe {name} is {error}.") from None
     if not isinstance(content, dict):
         raise ValueError(f"Recipe {name} must hold keys and values, not {type(content).__name__}.")
     return {str(key): value for key, value in content.items()}

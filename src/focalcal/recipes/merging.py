@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import yaml
+from focalcal.recipes.yaml import parse_yaml
 
 # Groups that may be written as their name alone, and whose other keys belong to that name.
 _NAMED_GROUPS = frozenset({"data", "model", "optimizer", "embedding_optimizer", "schedule"})
+
+# A value that begins so and cannot be read is a mistake, not a text.
+_MEANT_AS_YAML = tuple("[{!&*\"'")
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,6 +98,12 @@ def _pair(text: Any) -> tuple[str, Any]:
             f"{text!r} is not a change of a recipe; write key=value, such as loss=flsd-53 or optimizer.lr=0.05."
         )
     try:
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError:
-        return key, value
+        return key, parse_yaml(value)
+    except ValueError as error:
+        if value.lstrip()[:1] in _MEANT_AS_YAML:
+            raise ValueError(f"The value of {key}={_shortened(value)} is {error}; correct it.") from None
+        return key, value  # a text that happens to have a colon or a quotation mark in it
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= 80 else f"{value[:80]}…"

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from focalcal.base.suggestions import nearest_name
+from focalcal.recipes.task_settings import FUNCTION, KNOWN
 
 # What people write who come from elsewhere.
 _SYNONYMS = {
@@ -21,6 +22,7 @@ _SYNONYMS = {
     "device": "accelerator",
     "milestones": "factors",
 }
+_LONGEST_SHOWN = 200
 _NO_GROUP = ("model_type", "model_attributes_type", "dict_type")
 
 
@@ -45,14 +47,15 @@ def _ended(problem: str) -> str:
 def _problems(details: ErrorDetails, of: type[BaseModel]) -> list[str]:
     """Put an error into words: mostly one problem; a check of several fields may find more."""
     kind, given = details["type"], details["input"]
-    place = tuple(_drop_tags(details["loc"], of))
+    raw = _without_kinds(details["loc"])
+    place = tuple(_drop_tags(raw, of))
     path = ".".join(map(str, place)) or "it"
     if kind == "value_error":
         # The check of one field says what is wrong, and does not know where.
         where = "" if isinstance(given, Mapping) else f"{path}: "
         return [where + problem for problem in str(details["ctx"]["error"]).split("\n")]
     if kind == "extra_forbidden":
-        return [f"there is no key {path}{_other_key(details['loc'], place, of)}"]
+        return [f"there is no key {path}{_other_key(raw, place, of)}"]
     if kind == "missing":
         return [f"the key {path} is missing; give it a value"]
     if kind == "union_tag_not_found":
@@ -61,12 +64,18 @@ def _problems(details: ErrorDetails, of: type[BaseModel]) -> list[str]:
         context = details["ctx"]
         return [f"{path}.name: {context['tag']!r} is not known{_other_value(context['tag'], context['expected_tags'])}"]
     if kind == "literal_error":
-        return [f"{path}: {given!r} is not known{_other_value(given, details['ctx']['expected'])}"]
+        return [f"{path}: {_shown(given)} is not known{_other_value(given, details['ctx']['expected'])}"]
     if kind == "invalid_key":
-        return [f"{path}: a key must be a text, got {given!r}"]
+        return [f"{path}: a key must be a text, got {_shown(given)}"]
     if given is None:
         return [f"{path}: give it a value"]
-    return [f"{path} {_demand(details)}, got {given!r}"]
+    return [f"{path} {_demand(details)}, got {_shown(given)}"]
+
+
+def _shown(given: Any) -> str:
+    """Write a value of the user's, which may be of any length."""
+    text = repr(given)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def _demand(details: ErrorDetails) -> str:
@@ -117,6 +126,12 @@ def _fields_at(place: Sequence[int | str], of: type[BaseModel]) -> Iterator[str]
             yield from group.model_fields
 
 
+def _without_kinds(place: Sequence[int | str]) -> tuple[int | str, ...]:
+    """Drop the tag that tells names that recipes know from those of functions."""
+    has_kind = len(place) > 1 and place[0] in ("data", "model") and place[1] in (KNOWN, FUNCTION)
+    return (*place[:1], *place[2:]) if has_kind else tuple(place)
+
+
 def _drop_tags(place: Sequence[int | str], of: type[BaseModel]) -> Iterator[int | str]:
     """Drop pydantic's tags from a place, such as ``optimizer, lr``: it puts one in after a union's own key."""
     info = of.model_fields.get(str(place[0])) if place else None
@@ -129,10 +144,9 @@ def _drop_tags(place: Sequence[int | str], of: type[BaseModel]) -> Iterator[int 
 
 def _groups(annotation: Any) -> list[type[BaseModel]]:
     """List the classes of settings in the type of a field: several for data and model, one for other groups."""
-    parts = [annotation, *get_args(annotation)]
-    parts += [inner for part in parts for inner in get_args(part)]
-    found = [part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)]
-    return list(dict.fromkeys(found))
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return list(dict.fromkeys(group for part in get_args(annotation) for group in _groups(part)))
 
 
 def _names(group: type[BaseModel]) -> tuple[Any, ...]:

@@ -27,7 +27,7 @@ from focalcal.recipes.settings import (
     Whole,
     name_group,
 )
-from focalcal.recipes.task_settings import Data, Model, list_networks
+from focalcal.recipes.task_settings import Data, FunctionModel, Model, list_networks
 
 # ``optimizer: adam`` for ``optimizer: {name: adam}``.
 _Optimizer = Annotated[OptimizerSettings, BeforeValidator(name_group)]
@@ -114,7 +114,7 @@ class Recipe(Settings):
 
     def _find_task_problems(self) -> Iterator[str]:
         known = list_networks(self.data.name)
-        if self.model.name not in known:
+        if self.model.name not in known and not isinstance(self.model, FunctionModel):
             fitting = ", ".join(known)
             yield f"model.name: {self.model.name} does not take {self.data.name}; networks for it are {fitting}"
         if self.accumulate * self.hardware.devices * self.hardware.nodes > self.batch_size:

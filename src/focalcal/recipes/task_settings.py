@@ -1,11 +1,16 @@
 """Settings of the task: the data sets and networks that a recipe can name, with their options."""
 
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from focalcal.base.named_functions import is_function_name
 from focalcal.recipes.settings import Count, Seed, Settings, Share, Whole, make_list, name_group, refuse_repeats
 
+# A share of every class; a half and more would leave less to learn from than to measure.
+_HeldOut = Annotated[float, Field(gt=0, lt=0.5)]
+Workers = Annotated[int, Field(gt=0, le=256, strict=True)] | None
+FunctionName = Annotated[str, Field(pattern=r"^[^:]+:[^:]+$")]
 # cifar10_c is severity 5, the paper's; the others have their number behind them.
 OodName = Literal["svhn", "cifar10_c", "cifar10_c_1", "cifar10_c_2", "cifar10_c_3", "cifar10_c_4"]
 
@@ -113,6 +118,47 @@ class ParallelData(_PairData):
     test: Annotated[tuple[str, ...] | None, BeforeValidator(make_list)] = None
 
 
+class ImageFolderData(Settings):
+    """A user's own images: one folder per class."""
+
+    name: Literal["images"]
+    split_seed: Seed = 0
+    path: str | None = None
+    size: Whole | None = None
+    channels: Literal[1, 3] | None = None
+    val_share: _HeldOut = 0.1
+    test_share: _HeldOut = 0.1
+    train_size: Count = None
+    augment: bool | Literal["flip"] = False
+    in_memory: bool | None = None
+    workers: Workers = None
+
+
+class ArrayData(Settings):
+    """A user's own arrays: .npz files of inputs and labels."""
+
+    name: Literal["arrays"]
+    split_seed: Seed = 0
+    path: str | None = None
+    val_path: str | None = None
+    test_path: str | None = None
+    inputs: str = "x"
+    labels: str = "y"
+    layout: Literal["nchw", "nhwc"] | None = None
+    val_share: _HeldOut = 0.1
+    test_share: _HeldOut = 0.1
+    augment: bool | Literal["flip"] = False
+
+
+class FunctionData(Settings):
+    """Data that a function of the user's own returns; all other keys are its arguments."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: FunctionName
+    split_seed: Seed = 0
+
+
 class OwnData(Settings):
     """Data that is passed to ``focalcal.train`` as objects."""
 
@@ -120,10 +166,33 @@ class OwnData(Settings):
     split_seed: Seed = 0
 
 
+def _kind_of_name(group: Any) -> str:
+    """Return the tag of a group of settings: its name is that of a function, or one that recipes know."""
+    name = group.get("name") if isinstance(group, dict) else getattr(group, "name", None)
+    return FUNCTION if is_function_name(name) else KNOWN
+
+
+# Tags of pydantic, which appear in the places of problems.
+KNOWN, FUNCTION = "known", "function"
+
 Data = Annotated[
     Annotated[
-        ImageData | NewsgroupsData | SstData | TextData | Multi30kData | Wmt14Data | ParallelData | OwnData,
-        Field(discriminator="name"),
+        Annotated[
+            ImageData
+            | NewsgroupsData
+            | SstData
+            | TextData
+            | Multi30kData
+            | Wmt14Data
+            | ParallelData
+            | ImageFolderData
+            | ArrayData
+            | OwnData,
+            Field(discriminator="name"),
+            Tag(KNOWN),
+        ]
+        | Annotated[FunctionData, Tag(FUNCTION)],
+        Discriminator(_kind_of_name),
     ],
     BeforeValidator(name_group),
 ]
@@ -197,6 +266,14 @@ class TransformerBaseModel(Settings):
     norm: Literal["pre", "post"] = "post"
 
 
+class FunctionModel(Settings):
+    """A network that a function of the user's own returns; all other keys are its arguments."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: FunctionName
+
+
 class OwnModel(Settings):
     """A network that is passed to ``focalcal.train`` as an object."""
 
@@ -205,16 +282,21 @@ class OwnModel(Settings):
 
 Model = Annotated[
     Annotated[
-        PaperModel
-        | SmallResNetModel
-        | MlpModel
-        | CnnModel
-        | GpCnnModel
-        | TreeLstmModel
-        | TransformerTinyModel
-        | TransformerBaseModel
-        | OwnModel,
-        Field(discriminator="name"),
+        Annotated[
+            PaperModel
+            | SmallResNetModel
+            | MlpModel
+            | CnnModel
+            | GpCnnModel
+            | TreeLstmModel
+            | TransformerTinyModel
+            | TransformerBaseModel
+            | OwnModel,
+            Field(discriminator="name"),
+            Tag(KNOWN),
+        ]
+        | Annotated[FunctionModel, Tag(FUNCTION)],
+        Discriminator(_kind_of_name),
     ],
     BeforeValidator(name_group),
 ]
@@ -234,7 +316,7 @@ def list_networks(data: str) -> tuple[str, ...]:
         kinds = (TreeLstmModel,)
     elif data in ("multi30k", "wmt14", "parallel"):
         kinds = (TransformerTinyModel, TransformerBaseModel)
-    elif data == "own":
+    elif data == "own" or is_function_name(data):
         kinds = (*kinds, GpCnnModel, TreeLstmModel, TransformerTinyModel, TransformerBaseModel)
     own: tuple[type[Settings], ...] = (OwnModel,)
     return tuple(name for kind in kinds + own for name in get_args(kind.model_fields["name"].annotation))

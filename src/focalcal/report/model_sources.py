@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from focalcal.base.files import distinct_names, file_sha256
+from focalcal.base.files import distinct_names, file_sha256, read_text
 from focalcal.metrics.evaluating import READ_WHOLE_BYTES, READ_WHOLE_VALUES
 from focalcal.predictions import Predictions, PredictionsFile, open_predictions
 from focalcal.training import RunDirectory
@@ -121,17 +121,10 @@ def _of_run(name: str, folder: Path) -> ModelSource:
         data_of(val, {}) if val.is_file() else None,
         {path.stem: data_of(path, {}) for path in outside},
         run.history if run.history.is_file() else None,
-        _text(run.config)[:_LONGEST_CONFIG] if run.config.is_file() else None,
+        read_text(run.config)[:_LONGEST_CONFIG] if run.config.is_file() else None,
         True,
         tuple(ReadFile(path, role) for path, role in roles.items() if path.is_file()),
     )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not a text in UTF-8; a run's configuration is YAML.") from None
 
 
 def _with_val(found: list[ModelSource], val: Any, options: dict[str, Any]) -> list[ModelSource]:

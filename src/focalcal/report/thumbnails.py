@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from focalcal.data.image_files import ImageFiles
+
 # Small pictures are shown larger, so that a pixel can be seen; by a whole factor, so that it stays sharp.
 _SMALLEST_SIDE = 64
 
@@ -18,11 +20,11 @@ class Thumbnails(Mapping[str, bytes]):
     """PNG images by the sample's id.
 
     Args:
-        images: (N, C, H, W) uint8.
+        images: (N, C, H, W) uint8, or files.
         ids: N ids.
     """
 
-    def __init__(self, images: Tensor, ids: Sequence[int]) -> None:
+    def __init__(self, images: Tensor | ImageFiles, ids: Sequence[int | str]) -> None:
         self._images = images
         self._places = {str(name): place for place, name in enumerate(ids)}
 
@@ -59,9 +61,9 @@ def run_thumbnails(sources: Sequence[Path]) -> Mapping[str, bytes]:
         settings = [load_recipe(config).data for config in configs]
         if any(one != settings[0] for one in settings) or not hasattr(settings[0], "augment"):
             return {}
-        options = {**settings[0].options(), "ood": ()}
+        options = settings[0].options() | ({"ood": ()} if hasattr(settings[0], "ood") else {})
         test = load_data(settings[0].name, seed=options.pop("split_seed"), **options).evaluation["test"]
     except (ValueError, OSError):
         return {}
     images = getattr(test, "images", None)
-    return {} if images is None else Thumbnails(images, test.ids.tolist())
+    return {} if images is None else Thumbnails(images, getattr(test, "names", None) or test.ids.tolist())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from focalcal.base.files import atomic_writer
+from focalcal.base.files import atomic_writer, parse_json, read_text
 from focalcal.predictions import Predictions
 from focalcal.sweeps.plan import PlannedRun
 from focalcal.sweeps.result_rows import Selection
@@ -92,7 +92,7 @@ def read_index(folder: Path) -> list[FinishedRun]:
     """
     index = folder / INDEX
     try:
-        content = json.loads(index.read_text(encoding="utf-8"))
+        content = parse_json(read_text(index))
         return [FinishedRun(**facts, folder=folder / f"{facts['loss']}-seed-{facts['seed']}") for facts in content]
     except OSError:
         raise ValueError(f"{folder} holds no predictions of runs: it has no {INDEX}.") from None

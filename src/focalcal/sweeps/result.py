@@ -102,6 +102,7 @@ def measure_plan(
     first = {run.loss: run.path for run in reversed(runs)}
     return replace(
         result,
+        title=f"{result.title}: {plan.name}" if plan.name else result.title,
         failed=tuple(failed),
         first_runs={loss: first[loss] for loss in result.losses},
         finished=len(runs),

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from focalcal.base.files import atomic_writer
+from focalcal.base.files import atomic_writer, regular_file
 
 Selection = Literal["best", "last"]
 # The paper's names of data sets and networks.
@@ -105,7 +105,7 @@ def written(value: object) -> object:
 def read_rows(path: Path) -> list[Row]:
     """Read what `write_rows` wrote."""
     try:
-        with open(path, encoding="utf-8", newline="") as file:
+        with open(regular_file(path), encoding="utf-8", newline="") as file:
             table = csv.DictReader(file)
             missing = [name for name in COLUMNS if name not in (*(table.fieldnames or ()), "interval_method")]
             if missing:

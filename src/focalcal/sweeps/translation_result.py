@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from focalcal.base.files import atomic_writer
+from focalcal.base.files import atomic_writer, read_text
 from focalcal.base.progress import note
 from focalcal.calibrators.temperature import Objective
 from focalcal.data.parallel_text import read_lines
@@ -197,7 +197,7 @@ def read_curves(path: Path) -> list[CurvePoint]:
     """Read what `write_curves` wrote; nothing where there is no such file."""
     if not path.is_file():
         return []
-    head, *lines = path.read_text(encoding="utf-8").splitlines()
+    head, *lines = read_text(path).splitlines() or [""]
     if head.split(",") != list(CurvePoint.__dataclass_fields__):
         raise ValueError(f"{path} does not hold curves of translators: its columns are {head}.")
     try:

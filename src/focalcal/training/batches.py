@@ -102,6 +102,13 @@ def process_share(batch: Tensor, *, rank: int, world: int, accumulate: int) -> S
     return own.tensor_split(accumulate)
 
 
+def prefetch(samples: Samples, positions: Tensor | None) -> None:
+    """Let samples that lie in files begin to decode those that the next batch asks for; None: there is no next one."""
+    begin = getattr(samples, "prefetch", None)
+    if begin is not None and positions is not None:
+        begin(positions)
+
+
 def load_batch(
     samples: Samples,
     positions: Tensor,

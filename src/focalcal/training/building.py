@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from focalcal.base.named_functions import call_function, is_function_name
 from focalcal.data import DataSet, load_data
 from focalcal.data.subwords import SubwordVocabulary
 from focalcal.gamma import EpochGamma, SampleGamma
 from focalcal.losses import FocalLoss, build_loss
-from focalcal.models import build_model
+from focalcal.models import MODEL_NAMES, build_model, model_options
 from focalcal.models.transformer import Transformer
 from focalcal.recipes import Recipe
 from focalcal.recipes.settings import LoggingSettings, OptimizerSettings, ScheduleSettings
 from focalcal.training.checkpoints import CheckpointFolder, read_checkpoint, restore_module
-from focalcal.training.preconditions import recorded_data
+from focalcal.training.preconditions import check_model, recorded_data
 
 if TYPE_CHECKING:
     from focalcal.training.run_directory import Run, RunDirectory
@@ -58,7 +59,22 @@ def build_network(recipe: Recipe, data: DataSet) -> nn.Module:
     """Build the network of a recipe, with fresh weights from torch's global generator."""
     if recipe.model.name == "own":
         raise ValueError(f"Recipe {recipe.name} is for a network of your own: pass it as focalcal.train(…, model=…).")
-    return build_model(recipe.model.name, **data.model_options, **recipe.model.options())
+    name, options, needs = recipe.model.name, recipe.model.options(), data.model_options
+    if is_function_name(name):
+        network = call_function(name, options, needs)
+        check_model(network)
+        return network  # type: ignore[no-any-return]
+    taken = model_options(name)
+    missing = [need for need in needs if need not in taken and need != "num_classes"]
+    if missing:
+        what = {"num_features": "features, not images", "image_size": "images"}.get(missing[0], missing[0])
+        fitting = [other for other in MODEL_NAMES if all(need in model_options(other) for need in missing)]
+        raise ValueError(f"The network {name} does not take {what}; networks for them are {', '.join(fitting)}.")
+    try:
+        return build_model(name, **needs, **options)
+    except (RuntimeError, MemoryError, OverflowError) as error:  # so torch says that it lacks memory for the weights
+        reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+        raise ValueError(f"Recipe {recipe.name}: the network cannot be built ({reason}); make it smaller.") from error
 
 
 def load_network(run: Run, model: nn.Module | None = None, data: DataSet | None = None) -> nn.Module:

@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from focalcal.base.files import atomic_writer
+from focalcal.base.files import atomic_writer, make_folder, parse_json, regular_file
 
 _NAME = re.compile(r"epoch-(\d+)-step-(\d+)\.safetensors")
 _KEPT = 2
@@ -48,7 +48,7 @@ class CheckpointFolder:
 
     def write(self, epoch: int, step: int, checkpoint: Checkpoint) -> None:
         """Save the state after ``step`` steps of an epoch; older files are removed when the new one is safely there."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path)
         write_checkpoint(self.path / f"epoch-{epoch:05d}-step-{step:07d}.safetensors", checkpoint)
         for old in self._files()[:-_KEPT]:
             old.unlink(missing_ok=True)
@@ -59,7 +59,7 @@ class CheckpointFolder:
 
     def write_weights(self, name: str, epoch: int, weights: Mapping[str, Tensor]) -> None:
         """Save the weights of the best epoch so far."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path)
         write_checkpoint(self.path / name, Checkpoint(weights, {"epoch": epoch}))
 
     def _is_needed(self, name: str) -> bool:
@@ -118,19 +118,19 @@ def _unshare(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read one file; anything wrong with it is a ValueError with its name."""
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(regular_file(path), framework="pt") as file:
             header = dict(file.metadata() or {})
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is not a dictionary
         if header["digest"] != _digest(tensors, header["values"]):
             raise ValueError("its contents do not match its digest")
-        return Checkpoint(tensors, json.loads(header["values"]))
+        return Checkpoint(tensors, parse_json(header["values"]))
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise ValueError(f"The checkpoint {path.name} is damaged ({error}).") from error
 
 
 def _header(path: Path) -> dict[str, Any]:
-    with safe_open(path, framework="pt") as file:
-        return {"values": json.loads((file.metadata() or {})["values"])}
+    with safe_open(regular_file(path), framework="pt") as file:
+        return {"values": parse_json((file.metadata() or {})["values"])}
 
 
 def _digest(tensors: Mapping[str, Tensor], values: str) -> str:

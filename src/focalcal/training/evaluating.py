@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from focalcal.base.files import null_for_nan
+from focalcal.base.files import make_folder, null_for_nan
 from focalcal.calibrators import CalibrationWarning, TemperatureScaling
 from focalcal.calibrators.temperature import Objective
 from focalcal.data.samples import DataSet, Samples
@@ -24,7 +25,7 @@ from focalcal.metrics.scores import mean_of
 from focalcal.predictions import Predictions
 from focalcal.recipes import Recipe
 from focalcal.temperature import fit_inverse_temperature
-from focalcal.training.batches import evaluation_batches, load_batch
+from focalcal.training.batches import evaluation_batches, load_batch, prefetch
 from focalcal.training.devices import broadcast_buffers, gather_rows, largest_over_processes
 from focalcal.training.preconditions import check_labels, check_outputs
 from focalcal.training.run_directory import RunDirectory
@@ -70,7 +71,7 @@ class Evaluator:
         return Predictions.from_logits(
             logits,
             samples.labels,
-            ids=samples.ids,
+            ids=getattr(samples, "names", None) or samples.ids,
             split=split,
             class_names=self.data.class_names or None,
             ignore_index=None,
@@ -85,7 +86,7 @@ class Evaluator:
         """Write the predictions for a split to a file."""
         predictions = self.predict(model, split)
         if self.fabric.is_global_zero:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             predictions.save(path)
 
     def results(self, files: RunDirectory) -> dict[str, Any]:
@@ -116,8 +117,10 @@ class Evaluator:
         batches = evaluation_batches(samples, self.batch_size)
         outputs: list[Tensor] = []
         with evaluation_mode(model), torch.no_grad():  # in full precision, whatever the run trains in
-            for positions in batches[fabric.global_rank :: fabric.world_size]:
+            own_batches = batches[fabric.global_rank :: fabric.world_size]
+            for positions, following in zip_longest(own_batches, own_batches[1:]):
                 batch = load_batch(samples, positions, device=fabric.device, channels_last=self.channels_last)
+                prefetch(samples, following)
                 outputs.append(_check_rows(model(batch.inputs), positions).float())
         num_classes = largest_over_processes(fabric, outputs[0].shape[1] if outputs else 0)
         check_labels(split, samples, num_classes)

@@ -1,5 +1,6 @@
 """Preconditions of a run: a folder that is free, the same data, devices that are there, a network that fits."""
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from focalcal.base.files import make_folder, parse_json, read_text, regular_file
 from focalcal.data import DataSet
 from focalcal.data.samples import Samples
 from focalcal.recipes import Recipe, load_recipe
@@ -17,7 +19,9 @@ from focalcal.training.run_directory import RunDirectory
 
 # Settings that may change when a run is resumed: they say where it computes and what it writes beside its results.
 _FREE_TO_CHANGE = {"hardware", "checkpoint", "logging", "about", "name"}
+_FREE_DETAILS = {"data.workers", "data.in_memory"}
 _NEVER_FREE = {"hardware.precision"}
+_CONTENT = "content_sha256"
 # Launchers that tell a process where the others are; without one of them it would wait for them for ever.
 _LAUNCHERS = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "LSB_JOBID", "MASTER_ADDR")
 
@@ -46,7 +50,8 @@ def check_free(files: RunDirectory, recipe: Recipe, resume: bool) -> None:
 def _changed_settings(before: Recipe, now: Recipe) -> list[str]:
     """Describe each setting that would change the results: ``epochs=2 (now 3)``."""
     old, new = _flatten(before.model_dump(mode="json")), _flatten(now.model_dump(mode="json"))
-    keys = [key for key in {**old, **new} if key.partition(".")[0] not in _FREE_TO_CHANGE or key in _NEVER_FREE]
+    free = {key for key in {**old, **new} if key.partition(".")[0] in _FREE_TO_CHANGE or key in _FREE_DETAILS}
+    keys = [key for key in {**old, **new} if key not in free or key in _NEVER_FREE]
     return [f"{key}={old.get(key)} (now {new.get(key)})" for key in keys if old.get(key) != new.get(key)]
 
 
@@ -74,7 +79,7 @@ def check_same_data(files: RunDirectory, facts: Mapping[str, Any]) -> None:
 def recorded_data(files: RunDirectory) -> Mapping[str, Any] | None:
     """Read the facts about its data that a run has recorded; None if it has not."""
     try:
-        found = json.loads(files.environment.read_text(encoding="utf-8"))["data"]
+        found = parse_json(read_text(files.environment))["data"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, Mapping) else None
@@ -82,9 +87,29 @@ def recorded_data(files: RunDirectory) -> Mapping[str, Any] | None:
 
 def changed_data(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     """Name the first part of the data that has changed: files, splits or word vectors; None if nothing has."""
-    same = json.loads(json.dumps(dict(now)))
-    facts = (("files", "files"), ("split_sha256", "splits"), ("glove", "word vectors"))
+    same = parse_json(json.dumps(dict(now)))
+    facts = [("files", "files"), ("split_sha256", "splits"), ("glove", "word vectors")]
+    facts += [(_CONTENT, "samples")] if _CONTENT in before else []  # older runs have not recorded it
     return next((what for key, what in facts if before.get(key) != same.get(key)), None)
+
+
+def data_facts(data: DataSet) -> dict[str, Any]:
+    """Return the facts about data that a run records, with a digest of each split if no file stands for its content."""
+    if data.facts.get("files"):
+        return dict(data.facts)
+    splits = {"train": data.train, **data.evaluation}
+    return {**data.facts, _CONTENT: {split: _digest(samples) for split, samples in splits.items()}}
+
+
+def _digest(samples: Samples) -> str:
+    """Compute the SHA-256 of the labels, and of the inputs where they are in memory as one tensor."""
+    digest = hashlib.sha256(str(samples.labels.dtype).encode() + samples.labels.cpu().contiguous().numpy().tobytes())
+    inputs = getattr(samples, "inputs", None)
+    if isinstance(inputs, Tensor):
+        digest.update(f"{inputs.dtype} {tuple(inputs.shape)}".encode())
+        if inputs.numel():
+            digest.update(inputs.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 @contextmanager
@@ -93,10 +118,9 @@ def hold(files: RunDirectory) -> Iterator[None]:
 
     The hold ends with the process, however that ends. A folder that is still empty at the end is removed again.
     """
-    try:
-        files.path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"The folder {files.path} cannot be made: {error.strerror}.") from error
+    make_folder(files.path)
+    if files.lock.exists():
+        regular_file(files.lock)
     with open(files.lock, "a", encoding="utf-8") as file:
         _lock(file.fileno(), files)
         try:

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from focalcal.base.files import parse_json
+
 
 def derived_seed(seed: int, *place: int | str) -> int:
     """Derive a seed for each purpose and place: the same ones give the same seed, others an unrelated one.
@@ -47,7 +49,7 @@ def random_state() -> Tensor:
 
 def restore_random_state(packed: Tensor) -> None:
     """Set every global generator to a state that `random_state` returned."""
-    state = json.loads(packed.numpy().tobytes().decode())
+    state = parse_json(packed.numpy().tobytes())
     torch.set_rng_state(_bytes(state["torch"]))
     if state["cuda"] and len(state["cuda"]) == torch.cuda.device_count():
         torch.cuda.set_rng_state_all([_bytes(one) for one in state["cuda"]])

@@ -23,7 +23,15 @@ from focalcal.recipes.merging import merge, nest
 from focalcal.training.building import build_criterion, build_data, build_loggers, build_network
 from focalcal.training.devices import build_fabric
 from focalcal.training.evaluating import build_evaluator
-from focalcal.training.preconditions import check_free, check_loss, check_model, check_same_data, check_splits, hold
+from focalcal.training.preconditions import (
+    check_free,
+    check_loss,
+    check_model,
+    check_same_data,
+    check_splits,
+    data_facts,
+    hold,
+)
 from focalcal.training.progress import ProgressDisplay, progress_display
 from focalcal.training.randomness import derived_seed, seed_everything
 from focalcal.training.run_directory import Run, RunDirectory, prediction_file
@@ -127,17 +135,19 @@ def _run(
         return run
     samples = _samples(recipe, data)
     check_splits(samples)
+    facts = data_facts(samples)
     if resume:
-        check_same_data(files, samples.facts)
-    if "coverage" in samples.facts:
-        display.note(samples.facts["coverage"])
+        check_same_data(files, facts)
+    for fact in ("coverage", "announcement"):
+        if fact in samples.facts:
+            display.note(samples.facts[fact])
     seed_everything(derived_seed(recipe.seed, "weights"))
     network = build_network(recipe, samples) if model is None else model
     trainer = Trainer(fabric, recipe, network, criterion, build_evaluator(fabric, recipe, samples), files, display)
     fabric.barrier()  # nobody writes before everybody has looked whether the folder is free
     if resume and not trainer.restore():
         display.note("There is no checkpoint yet; the run starts from the beginning.")
-    _write_settings(fabric, recipe, samples, files)
+    _write_settings(fabric, recipe, samples, facts, files)
     trainer.fit()
     _write_results(trainer)
     return run
@@ -148,21 +158,16 @@ def _samples(recipe: Recipe, data: DataSet | Mapping[str, Any] | None) -> DataSe
         return build_data(recipe)
     if isinstance(data, DataSet):
         return data
-    from focalcal.data.own import own_data
+    from focalcal.data.own import data_from_splits
 
-    if not isinstance(data, Mapping):
-        raise TypeError(f"data must be a DataSet or splits by their names, got {type(data).__name__}.")
-    if not all(isinstance(name, str) for name in data):
-        raise TypeError("The names of splits are texts: data={'train': …, 'val': …}.")
-    for split in ("train", "val"):
-        if data.get(split) is None:
-            raise ValueError(f"The data has no split {split}, and every run needs one: data={{'{split}': …}}.")
-    return own_data(**data)
+    return data_from_splits(data)
 
 
-def _write_settings(fabric: Fabric, recipe: Recipe, data: DataSet, files: RunDirectory) -> None:
+def _write_settings(
+    fabric: Fabric, recipe: Recipe, data: DataSet, facts: Mapping[str, Any], files: RunDirectory
+) -> None:
     if fabric.is_global_zero:
-        write_json(files.environment, {**describe_environment(fabric), "data": dict(data.facts)})
+        write_json(files.environment, {**describe_environment(fabric), "data": dict(facts)})
         with atomic_writer(files.config) as file:
             file.write(recipe.to_yaml().encode())
         if isinstance(data.train, SentencePairs) and data.train.vocabulary is not None:

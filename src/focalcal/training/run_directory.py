@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from focalcal.base.files import atomic_writer
+from focalcal.base.files import atomic_writer, make_folder, parse_json, read_text
 from focalcal.predictions import Predictions
 from focalcal.recipes import Recipe, load_recipe
 
@@ -122,9 +122,9 @@ class RunDirectory:
     def is_finished(self) -> bool:
         """True if nothing is left to do: the evaluation is there, and so are the predictions that it is about."""
         try:
-            content = json.loads(self.evaluation.read_text(encoding="utf-8"))
+            content = parse_json(read_text(self.evaluation))
             splits, _ = list(content["splits"]), int(content["epoch"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return False
         return all(self.predictions(split).is_file() for split in splits)
 
@@ -159,8 +159,7 @@ class Run:
     @cached_property
     def evaluation(self) -> dict[str, Any]:
         """Metrics of the selected epoch's predictions, before and after temperature scaling."""
-        content: dict[str, Any] = json.loads(self.files.evaluation.read_text(encoding="utf-8"))
-        return content
+        return read_evaluation(self.files.evaluation)
 
     def predictions(self, split: str = "test", selection: Selection = "selected") -> Predictions:
         """Load the predictions for a split, of the ``selected`` epoch or of the ``last`` one."""
@@ -206,22 +205,40 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     return Run(files.path, load_recipe(files.config))
 
 
+def read_evaluation(path: Path) -> dict[str, Any]:
+    """Read the evaluation of a run.
+
+    Raises:
+        ValueError: It is missing or damaged.
+    """
+    try:
+        content = parse_json(read_text(path))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} is missing or damaged ({error}); resume the run to write it again.") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} is damaged: it is not an evaluation; resume the run to write it again.")
+    return content
+
+
 def read_history(path: Path) -> list[dict[str, Any]]:
     """Read a file with one JSON record per line; an empty list if there is no such file."""
     if not path.is_file():
         return []
     records = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         try:
-            records.append(json.loads(line))
+            record = parse_json(line)
         except ValueError as error:
             raise ValueError(f"{path}, line {number}, is not JSON; it is not a history of focalcal.") from error
+        if not isinstance(record, dict):
+            raise ValueError(f"{path}, line {number}, is not a record; it is not a history of focalcal.")
+        records.append(record)
     return records
 
 
 def write_history(path: Path, records: list[dict[str, Any]]) -> None:
     """Write one JSON record per line, the whole file again each time: a reader never sees half a line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     text = "".join(json.dumps(record, allow_nan=False) + "\n" for record in records)
     with atomic_writer(path) as file:
         file.write(text.encode())

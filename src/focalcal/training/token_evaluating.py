@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from focalcal.base.chunks import IN_MEMORY, chunks
-from focalcal.base.files import null_for_nan
+from focalcal.base.files import make_folder, null_for_nan
 from focalcal.data.sentence_pairs import SentencePairs
 from focalcal.metrics.streaming.token_calibration import evaluate_tokens, fit_token_temperature
 from focalcal.predictions import Predictions
@@ -58,7 +58,7 @@ class TokenEvaluator(Evaluator):
         """Write what gives the logits of a split's tokens again."""
         tokens = self.predict_tokens(model, split)
         if self.fabric.is_global_zero:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             tokens.save(path)
 
     def results(self, files: RunDirectory) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from focalcal.data.samples import Batch
 from focalcal.recipes import Recipe
-from focalcal.training.batches import epoch_batches, load_batch, process_share
+from focalcal.training.batches import epoch_batches, load_batch, prefetch, process_share
 from focalcal.training.building import build_optimizers, learning_rate_factor
 from focalcal.training.checkpoints import CheckpointFolder, module_tensors, read_checkpoint, restore_module
 from focalcal.training.devices import largest_over_processes, sum_over_processes
@@ -105,7 +105,8 @@ class Trainer:
         began = time.monotonic() - state.seconds
         while state.step < len(batches):
             self._set_learning_rate((state.step + 1) / len(batches))
-            self._take_step(batches[state.step], interruption)
+            following = batches[state.step + 1] if state.step + 1 < len(batches) else None
+            self._take_step(batches[state.step], following, interruption)
             state.step += 1
             state.seconds = time.monotonic() - began
             is_last = state.step == len(batches)
@@ -116,9 +117,12 @@ class Trainer:
             if not is_last and interruption.agreed:
                 raise Interrupted(interruption.agreed, f"epoch {state.epoch + 1}, step {state.step}")
 
-    def _take_step(self, batch: Tensor, interruption: Interruption) -> None:
+    def _take_step(self, batch: Tensor, following: Tensor | None, interruption: Interruption) -> None:
         fabric, state = self.fabric, self.state
         parts = self._load_parts(batch)
+        if following is not None:
+            (ahead,) = process_share(following, rank=fabric.global_rank, world=fabric.world_size, accumulate=1)
+            prefetch(self.samples, ahead)
         supervised = [_count_supervised(part.targets) for part in parts]
         total, *votes = sum_over_processes(fabric, [float(sum(supervised)), *interruption.votes()])
         interruption.settle(votes)

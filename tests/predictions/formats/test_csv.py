@@ -25,9 +25,10 @@ def test_the_layout_that_is_written(tmp_path):
     )
     preds.save(tmp_path / "preds.csv")
     assert (tmp_path / "preds.csv").read_text() == (
-        'probs:cat,"probs:a ""b"", c",labels,weights,ids,split,provenance:model,focalcal:dtype,focalcal:rows\n'
-        '0.1,0.9,1,1,"x","val","small","float32","2"\n'
-        '0.5,0.5,0,0.5,"y,z","val","small","float32","2"\n'
+        'probs:cat,"probs:a ""b"", c",labels,weights,ids,split,provenance:model,'
+        "focalcal:dtype,focalcal:header,focalcal:rows\n"
+        '0.1,0.9,1,1,"x","val","small","float32","x91bdade9","2"\n'
+        '0.5,0.5,0,0.5,"y,z","val","small","float32","x91bdade9","2"\n'
     )
 
 

@@ -1,4 +1,4 @@
-"""Comparison of models on the same samples: differences with intervals, p-values and a verdict in words."""
+"""Comparison of models on the same samples, or of sets of different samples: intervals, p-values and a verdict."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +13,12 @@ from focalcal.metrics.bootstrap.intervals import (
     check_resampling,
     checked_names,
     replicate,
+    without_loss_parts,
 )
 from focalcal.metrics.bootstrap.pairing import paired_with
 from focalcal.metrics.bootstrap.permutation import p_values
-from focalcal.metrics.bootstrap.replicates import RESAMPLED_METRICS
+from focalcal.metrics.bootstrap.replicates import INTERVAL_METRICS, RESAMPLED_METRICS
+from focalcal.metrics.bootstrap.unpaired import UnpairedSet, check_alike, unpaired_differences
 from focalcal.metrics.catalogue import METRICS
 from focalcal.metrics.samples import SampleStatistics, measured, sample_statistics
 from focalcal.predictions import Predictions
@@ -33,6 +35,7 @@ class _Options:
     permutations: int
     level: float
     seed: int
+    paired: bool
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ def compare(
     b: Predictions,
     *,
     metrics: Sequence[str] | None = None,
+    paired: bool = True,
     bins: int = 15,
     method: Method | None = None,
     bootstrap: int = 1000,
@@ -56,19 +60,28 @@ def compare(
     seed: int = 0,
     names: tuple[str, str] = ("a", "b"),
 ) -> Comparison:
-    """Compare two models on the same samples: a paired bootstrap interval and a paired permutation test.
+    """Compare two models on the same samples, or (``paired=False``) two sets of different samples, such as two months.
 
-    The bootstrap draws samples, each with both predictions, and gives the interval of metric(a) − metric(b). The test
-    swaps the two predictions of samples at random and counts how often the difference becomes as large as it is:
-    p = (1 + hits) / (1 + permutations), or exact where all swaps, or the binomial distribution, can be had. It asks
-    whether the predictions are interchangeable, which is more than equal metrics: two models that err in opposite
-    directions fail it. A difference is therefore called shown only if the interval excludes 0 as well.
+    On the same samples the bootstrap draws samples, each with both predictions, and gives the interval of
+    metric(a) − metric(b). The test swaps the two predictions of samples at random and counts how often the difference
+    becomes as large as it is: p = (1 + hits) / (1 + permutations), or exact where all swaps, or the binomial
+    distribution, can be had. It asks whether the predictions are interchangeable, which is more than equal metrics: two
+    models that err in opposite directions fail it. A difference is therefore called shown only if the interval excludes
+    0 as well.
+
+    Sets of different samples are measured each on its own. The difference of means comes from resamples of both; that
+    of calibration errors, which are the larger the fewer samples there are, from the two honest intervals:
+    [low(a) − high(b), high(a) − low(b)]. The p-values are corrected for the number of metrics (Holm). Sets of fewer
+    than 10 samples are not tested.
 
     Args:
         a: N predictions of K classes.
-        b: predictions of the same samples: matched by id if both have ids, else by position.
-        metrics: Names of metrics that have intervals, but no parts of losses; by default error, NLL, Brier, ECE, AdaECE
-            and classwise-ECE. The p-values are not corrected for asking about several metrics.
+        b: predictions of the same samples: matched by id if both have ids, else by position. Where not paired, any
+            predictions of the same classes.
+        metrics: Names of metrics that have intervals; of paired samples no parts of losses, and by default error, NLL,
+            Brier, ECE, AdaECE and classwise-ECE, whose p-values are not corrected for their number. Where not paired,
+            all that have intervals by default.
+        paired: Whether both are of the same samples.
         bins: Number of bins of the binned metrics.
         method: Method of the interval, as in `bootstrap`; None for ``"basic"``.
         bootstrap: Number of resamples.
@@ -89,10 +102,8 @@ def compare(
     """
     if names[0] == names[1]:
         raise ValueError(f"both models are called {names[0]!r}: pass two names.")
-    models = {names[0]: a, names[1]: b}
-    models = {name: measured(preds) for name, preds in models.items()}
-    options = _checked(models, metrics, bins, method, bootstrap, permutations, level, seed)
-    return _compared(_evaluated(models, options), [names], options)[0]
+    settings = (bins, method, bootstrap, permutations, level, seed)
+    return _compare({names[0]: a, names[1]: b}, [names], metrics, paired, *settings)[0]
 
 
 def compare_many(
@@ -100,6 +111,7 @@ def compare_many(
     *,
     reference: str | None = None,
     metrics: Sequence[str] | None = None,
+    paired: bool = True,
     bins: int = 15,
     method: Method | None = None,
     bootstrap: int = 1000,
@@ -107,15 +119,16 @@ def compare_many(
     level: float = 0.90,
     seed: int = 0,
 ) -> list[Comparison]:
-    """Compare several models on the same samples, pair by pair, with p-values corrected for the number of pairs.
+    """Compare several models or sets of samples, pair by pair, with p-values corrected for the number of pairs.
 
-    Holm's correction keeps the chance that any pair is wrongly called different, in one metric, at 1 − level. The
-    intervals are those of single pairs.
+    Holm's correction keeps the chance that any pair is wrongly called different, in one metric (in any metric, where
+    not paired), at 1 − level. The intervals are those of single pairs.
 
     Args:
         models: predictions by name.
         reference: compare every other model with this one, as model − reference; None compares all pairs.
         metrics: as in `compare`, as are the other arguments.
+        paired: Whether all are of the same samples.
         bins: Number of bins of the binned metrics.
         method: Method of the interval.
         bootstrap: Number of resamples.
@@ -126,18 +139,39 @@ def compare_many(
     Returns:
         One comparison per pair.
     """
-    models = {name: measured(preds) for name, preds in models.items()}
-    options = _checked(models, metrics, bins, method, bootstrap, permutations, level, seed)
     if reference is not None and reference not in models:
         raise ValueError(f"there is no model called {reference!r}: the reference must be one of {', '.join(models)}.")
     others = [name for name in models if name != reference]
     pairs = list(combinations(models, 2)) if reference is None else [(name, reference) for name in others]
-    return _compared(_evaluated(models, options), pairs, options)
+    return _compare(models, pairs, metrics, paired, bins, method, bootstrap, permutations, level, seed)
+
+
+def _compare(
+    models: Mapping[str, Predictions],
+    pairs: list[tuple[str, str]],
+    metrics: Sequence[str] | None,
+    paired: bool,
+    bins: int,
+    method: Method | None,
+    bootstrap: int,
+    permutations: int,
+    level: float,
+    seed: int,
+) -> list[Comparison]:
+    masked = any(preds.masked_classes for preds in models.values() if isinstance(preds, Predictions))
+    models = {name: measured(preds) for name, preds in models.items()}
+    options = _checked(models, metrics, paired, bins, method, bootstrap, permutations, level, seed)
+    if paired:
+        return _compared_pairs(_evaluated(models, options), pairs, options)
+    if masked:
+        options = replace(options, metrics=without_loss_parts(options.metrics, metrics is not None))
+    return _compared_sets(models, pairs, options)
 
 
 def _checked(
     models: Mapping[str, Predictions],
     metrics: Sequence[str] | None,
+    paired: bool,
     bins: int,
     method: Method | None,
     bootstrap: int,
@@ -154,8 +188,9 @@ def _checked(
     method = DEFAULT_METHOD if method is None else method
     check_method(method)
     classes = next(iter(models.values())).num_classes
-    names = checked_names(COMPARED_METRICS if metrics is None else metrics, classes, RESAMPLED_METRICS)
-    return _Options(names, bins, method, bootstrap, permutations, level, seed)
+    chosen = COMPARED_METRICS if metrics is None and paired else metrics
+    names = checked_names(chosen, classes, RESAMPLED_METRICS if paired else INTERVAL_METRICS)
+    return _Options(names, bins, method, bootstrap, permutations, level, seed, paired)
 
 
 def _evaluated(models: Mapping[str, Predictions], options: _Options) -> dict[str, _Model]:
@@ -173,7 +208,29 @@ def _evaluated(models: Mapping[str, Predictions], options: _Options) -> dict[str
     return found
 
 
-def _compared(models: dict[str, _Model], pairs: list[tuple[str, str]], options: _Options) -> list[Comparison]:
+def _compared_sets(
+    models: Mapping[str, Predictions], pairs: list[tuple[str, str]], options: _Options
+) -> list[Comparison]:
+    """Compare sets of different samples; Holm's correction is over all pairs and metrics."""
+    check_alike(models)
+    how = options.bins, options.method, options.bootstrap
+    sets = {
+        name: UnpairedSet(name, preds, options.metrics, *how, seed=options.seed + place)
+        for place, (name, preds) in enumerate(models.items())
+    }
+    each = [unpaired_differences(sets[a], sets[b], options.metrics, options.method, options.level) for a, b in pairs]
+    adjusted = iter(holm([one.p_value for differences in each for one in differences.values()]))
+    return [
+        Comparison(
+            pair,
+            {name: replace(one, adjusted_p_value=next(adjusted)) for name, one in differences.items()},
+            paired=False,
+        )
+        for pair, differences in zip(pairs, each, strict=True)
+    ]
+
+
+def _compared_pairs(models: dict[str, _Model], pairs: list[tuple[str, str]], options: _Options) -> list[Comparison]:
     each = [_differences(models[a], models[b], options) for a, b in pairs]
     for metric in options.metrics:
         adjusted = holm([differences[metric].p_value for differences in each])

@@ -1,4 +1,4 @@
-"""Results of comparing two models, metric by metric, with a verdict in words."""
+"""Results of comparing two models, or two sets of samples, metric by metric, with a verdict in words."""
 
 import math
 from collections.abc import Sequence
@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from focalcal.metrics.bootstrap.interval_methods import Interval
+from focalcal.metrics.catalogue import METRICS
 
 NO_DIFFERENCE = "no difference shown"
+# More metrics that do not differ than this are counted, not named.
+_MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -21,9 +24,10 @@ class Difference:
         names: of the two models.
         values: the metric of each.
         difference: the first less the second; NaN where either is undefined.
-        interval: of the difference, by the paired bootstrap.
-        p_value: of the paired permutation test, two-sided.
-        adjusted_p_value: after Holm's correction over all pairs of models that were compared in this metric.
+        interval: of the difference, by the paired bootstrap; of sets of different samples as `focalcal.compare` says.
+        p_value: of the paired permutation test, two-sided, or of the difference of two sets.
+        adjusted_p_value: after Holm's correction over all pairs of models that were compared in this metric, or over
+            all metrics of sets of different samples.
         level: of the interval; a difference is shown if the adjusted p-value is at most 1 − level, too.
     """
 
@@ -73,22 +77,53 @@ class Comparison:
     Attributes:
         names: of the two models.
         differences: by metric.
+        paired: whether both are of the same samples.
     """
 
     names: tuple[str, str]
     differences: dict[str, Difference]
+    paired: bool = True
 
     def __getitem__(self, metric: str) -> Difference:
         return self.differences[metric]
 
+    @property
+    def verdict(self) -> str:
+        """In words: which metrics differ significantly; those that do not are named last, or counted if many."""
+        lower: dict[str, list[str]] = {}
+        same: list[str] = []
+        for name, difference in self.differences.items():
+            if difference.is_shown:
+                winner = self.names[0] if difference.difference < 0 else self.names[1]
+                lower.setdefault(winner, []).append(_title(name))
+            else:
+                same.append(_title(name))
+        parts = [f"{winner} has a significantly lower {', '.join(titles)}" for winner, titles in lower.items()]
+        if same:
+            few = self.paired or len(same) <= _MOST_NAMED
+            which = ", ".join(same) if few else f"{'the other' if parts else 'any of'} {len(same)} metrics"
+            parts.append(f"{'no' if parts else 'No'} significant difference in {which}")
+        return f"{'; '.join(parts)}."
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON: the two names, and what is known of each metric."""
-        return {"names": list(self.names), "metrics": {k: v.to_dict() for k, v in self.differences.items()}}
+        return {
+            "names": list(self.names),
+            "paired": self.paired,
+            "metrics": {k: v.to_dict() for k, v in self.differences.items()},
+            "verdict": self.verdict,
+        }
 
     def to_markdown(self) -> str:
         """A table, one metric a row."""
         head = f"| metric | {self.names[0]} | {self.names[1]} | difference | interval | p | verdict |"
         return "\n".join([head, "|---|---|---|---|---|---|---|", *map(_row, self.differences.values())])
+
+
+def _title(metric: str) -> str:
+    """Return a heading that can stand in a list with commas."""
+    title, comma, rest = METRICS[metric].heading.partition(", ")
+    return f"{title} ({rest})" if comma else title
 
 
 def _row(d: Difference) -> str:

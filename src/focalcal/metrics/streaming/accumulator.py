@@ -18,7 +18,7 @@ from focalcal.metrics.samples import (
     scale_weights,
     weight_exponent,
 )
-from focalcal.metrics.streaming.running_sums import RunningSums
+from focalcal.metrics.streaming.running_sums import RunningSums, check_num_classes
 from focalcal.metrics.streaming.sketch import KEPT_SAMPLES, ConfidenceSketch
 from focalcal.metrics.sums import values
 from focalcal.predictions import Kind, Predictions
@@ -56,8 +56,7 @@ class Accumulator:
 
     def __init__(self, num_classes: int, bins: int = 15) -> None:
         check_bins(bins)
-        if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 2:
-            raise ValueError(f"num_classes is {num_classes!r}; it must be an integer of at least 2.")
+        check_num_classes(num_classes)
         self.num_classes, self.bins = num_classes, bins
         self.reset()
 

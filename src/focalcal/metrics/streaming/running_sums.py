@@ -99,6 +99,12 @@ class RunningSums:
         )
 
 
+def check_num_classes(num_classes: int) -> None:
+    """Raise unless there are at least two classes."""
+    if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 2:
+        raise ValueError(f"num_classes is {num_classes!r}; it must be an integer of at least 2.")
+
+
 def _count_shapes(num_classes: int, bins: int) -> Shapes:
     by_class = (bins, num_classes)
     binned: Shapes = {"bin_count": (bins,), "bin_correct": (bins,), "class_count": by_class, "class_label": by_class}

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from focalcal.data import load_data
 from focalcal.data.images import ImageSamples
@@ -89,6 +90,6 @@ def _test_images(runs: Sequence[KeptRun]) -> tuple[np.ndarray, np.ndarray, Seque
         raise ValueError(f"The run {runs[0].name} has no predictions.")
     data = load_data(kept.data)
     test = data.evaluation["test"]
-    if not isinstance(test, ImageSamples):
+    if not isinstance(test, ImageSamples) or not isinstance(test.images, Tensor):
         raise TypeError(f"{runs[0].dataset} has no images.")
     return test.images.permute(0, 2, 3, 1).squeeze(-1).numpy(), test.labels.numpy(), data.class_names

@@ -3,14 +3,14 @@
 Written: one row per sample, one column per class, ``logits:NAME`` with class names or ``logits_0 ...`` without (also
 for ``probs``), ``labels`` or the columns of soft labels, ``weights``, ``ids``; then columns with the same text in every
 row: ``split``, ``provenance:KEY``, and ``focalcal:masked_classes`` (a JSON list), ``focalcal:row_sum_tolerance``,
-``focalcal:dtype`` and ``focalcal:rows``, by which a truncated file is recognised. Numbers have as many digits as it
+``focalcal:dtype``, ``focalcal:header`` (a checksum of the column names, by which a lost column is recognised) and
+``focalcal:rows``, by which a truncated file is recognised. Numbers have as many digits as it
 takes to read the same number again.
 Read: also one column of JSON lists (``[0.1, 0.9]``) instead of one column per class.
 """
 
 import csv
 import io
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -20,10 +20,15 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.csv
 
+from focalcal.base.files import DAMAGE, parse_json, regular_file
 from focalcal.predictions.container import Predictions
+from focalcal.predictions.formats.contents import name_checksum
 from focalcal.predictions.formats.parts import (
+    COLUMNS,
     FACTS,
+    LABEL_NAMES,
     TEXT_COLUMNS,
+    VALUE_NAMES,
     Metadata,
     PartArray,
     json_text,
@@ -34,16 +39,19 @@ from focalcal.predictions.formats.parts import (
 from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource
 from focalcal.predictions.read_options import Choices
 
-BROKEN = (pa.ArrowException, csv.Error, json.JSONDecodeError, UnicodeDecodeError, OverflowError, MemoryError)
+BROKEN = (*DAMAGE, pa.ArrowException, csv.Error)
 
 _OURS, _PROVENANCE = "focalcal:", "provenance:"
-_DTYPE, _ROWS = f"{_OURS}dtype", f"{_OURS}rows"
+_DTYPE, _HEADER, _ROWS = f"{_OURS}dtype", f"{_OURS}header", f"{_OURS}rows"
 # Facts about all samples that have columns of their own, by the names of these columns.
 _FACT_COLUMNS = {
     name: name if name == "split" else _OURS + name for name in FACTS if name not in ("class_names", "provenance")
 }
+_ROOTS = {*LABEL_NAMES, *(name for part in (*VALUE_NAMES.values(), *(one.names for one in COLUMNS)) for name in part)}
+_NUMBERED = re.compile(r"_\d+$")
 _SMALLEST_BLOCK = 2**20
 _LONGEST_ROW = 2**28
+_MOST_DIGITS = 15  # of a number of rows
 _WRONG_CELL = re.compile(
     r"column #(?P<column>\d+): Row #(?P<row>\d+): CSV conversion error to (?P<type>\w+): invalid value '(?P<text>.*)'",
     re.DOTALL,
@@ -52,8 +60,9 @@ _WRONG_CELL = re.compile(
 
 def write(preds: Predictions, file: BinaryIO) -> None:
     """Write the header, then the rows in blocks."""
-    constants = _constants(preds)
-    file.write(_header_line([*_names(preds), *constants]))
+    names, constants = _names(preds), _constants(preds)
+    constants[_HEADER] = name_checksum(filter(_is_ours, [*names, *constants]))
+    file.write(_header_line([*names, *constants]))
     first = _columns(next(preds.blocks(1)), constants)
     schema = pa.schema([(str(position), column.type) for position, column in enumerate(first)])
     options = pyarrow.csv.WriteOptions(include_header=False)
@@ -73,12 +82,13 @@ class CsvTable(Table):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = path
         self._block_size = _block_size(path)
-        with open(path, encoding="utf-8-sig", newline="") as file:
+        with open(regular_file(path), encoding="utf-8-sig", newline="") as file:
             self.names = next(csv.reader(file, strict=True), [])
         first_row = self._first_row()
         about_all = {name: first_row[i] for i, name in enumerate(self.names) if i in first_row and _is_constant(name)}
         self.constants = [Constant(self.names.index(name), text) for name, text in about_all.items()]
         self.metadata = _metadata(about_all)
+        _check_header(self.names, about_all.get(_HEADER))
         self.declared_rows = _parse_rows(about_all.get(_ROWS))
         self._float = pa.float32() if about_all.get(_DTYPE) == "float32" else pa.float64()
         self._lists = {i for i, text in first_row.items() if text.lstrip().startswith("[")}
@@ -135,7 +145,7 @@ class CsvTable(Table):
 
     def _arrow_batches(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         with pyarrow.csv.open_csv(
-            self._path,
+            regular_file(self._path),
             pyarrow.csv.ReadOptions(
                 use_threads=False,
                 block_size=self._block_size,
@@ -153,26 +163,39 @@ class CsvTable(Table):
 
 def _numbers(text: str, name: str) -> list[float]:
     try:
-        return [float(number) for number in json.loads(text)]
+        return [float(number) for number in parse_json(text)]
     except (ValueError, TypeError):
         raise ValueError(f"its column {name!r} has {text[:40]!r}, which is not a JSON list of numbers.") from None
 
 
 def _block_size(path: str | os.PathLike[str]) -> int:
     """Choose a block for many rows: Arrow cannot parse a row that is longer than a block."""
-    with open(path, "rb") as file:
+    with open(regular_file(path), "rb") as file:
         longest = max(len(file.readline(_LONGEST_ROW)) for _ in range(2))
     return max(_SMALLEST_BLOCK, min(16 * longest, _LONGEST_ROW))
 
 
+def _check_header(names: list[str], stated: str | None) -> None:
+    """Refuse a table of ours of which a column was lost or renamed; columns of others may have been added."""
+    if stated is not None and stated != name_checksum(filter(_is_ours, names)):
+        raise ValueError(
+            "the names of its columns are not those that it was written with: it is damaged or edited "
+            f"(remove the column {_HEADER!r} if that was on purpose)."
+        )
+
+
 def _parse_rows(text: str | None) -> int | None:
-    if text is None or text.isdecimal():
+    if text is None or (text.isdecimal() and len(text) <= _MOST_DIGITS):
         return None if text is None else int(text)
     raise ValueError(f"its column {_ROWS!r} has {text!r}, which is not a number of rows: it is truncated or edited.")
 
 
+def _is_ours(name: str) -> bool:
+    return _is_constant(name) or _NUMBERED.sub("", name).partition(":")[0] in _ROOTS
+
+
 def _is_constant(name: str) -> bool:
-    return name in (*_FACT_COLUMNS.values(), _DTYPE, _ROWS) or name.startswith(_PROVENANCE)
+    return name in (*_FACT_COLUMNS.values(), _DTYPE, _HEADER, _ROWS) or name.startswith(_PROVENANCE)
 
 
 def _metadata(about_all: dict[str, str]) -> Metadata:
@@ -189,6 +212,7 @@ def _constants(preds: Predictions) -> dict[str, str]:
     constants |= {_PROVENANCE + key: value for key, value in preds.provenance.items()}
     constants |= {column: text[name] for name, column in _FACT_COLUMNS.items() if name in text}
     constants[_DTYPE] = preds.values.numpy().dtype.name
+    constants[_HEADER] = ""  # known when all names are
     constants[_ROWS] = str(len(preds))  # last: cut anywhere, the file no longer ends with it
     return constants
 

@@ -5,8 +5,9 @@ An npz has the arrays ``logits`` or ``probs``/``predictions``, ``labels``/``grou
 ``row_sum_tolerance``. Of an npy the caller says whether it holds logits or probabilities, and where the labels are.
 """
 
-import json
+import lzma
 import os
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -16,24 +17,36 @@ from typing import IO, Any, BinaryIO, cast
 
 import numpy as np
 
+from focalcal.base.files import DAMAGE, parse_json, regular_file
 from focalcal.predictions.container import Predictions
+from focalcal.predictions.formats.contents import check_contents, state_contents
 from focalcal.predictions.formats.parts import FACTS, Metadata, json_text, part_arrays, read_text, write_text
-from focalcal.predictions.formats.sources import ArrayLayout, ArraySource, FileArray, StoredArray, Take, take_from
+from focalcal.predictions.formats.sources import (
+    ArrayLayout,
+    ArraySource,
+    FileArray,
+    StoredArray,
+    Take,
+    check_unpacked,
+    take_from,
+)
 from focalcal.predictions.read_options import Choices
 
-BROKEN = (
-    EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, json.JSONDecodeError,
-    UnicodeDecodeError, OverflowError, MemoryError,
-)  # fmt: skip
+BROKEN = (*DAMAGE, zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError)
 
 _NO_DATE = (1980, 1, 1, 0, 0, 0)  # the first that zip knows
+_COMMENT = b"focalcal contents "  # of the archive: numpy neither reads nor writes it
+_LARGEST_FACT = 64 * 2**20  # bytes of class names, a split, provenance, …
+_LONGEST_TEXT = 4096  # characters of an id
 _LISTS = ("class_names", "masked_classes")  # arrays with several entries; other facts are single values
 
 
 def write(preds: Predictions, file: BinaryIO) -> None:
     """Write an uncompressed npz that does not depend on the time of day."""
     with zipfile.ZipFile(file, "w") as archive:
-        for name, array in _all_arrays(preds).items():
+        arrays = _all_arrays(preds)
+        archive.comment = _COMMENT + state_contents(arrays).encode()
+        for name, array in arrays.items():
             info = zipfile.ZipInfo(f"{name}.npy", _NO_DATE)
             info.create_system = 3  # not the system that happens to run
             with archive.open(info, "w", force_zip64=True) as member:
@@ -42,15 +55,18 @@ def write(preds: Predictions, file: BinaryIO) -> None:
 
 def open_npz(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
     """Read the table of contents and the header of every array."""
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(regular_file(path)) as archive:
         arrays: dict[str, StoredArray] = {}
         for info in archive.infolist():
             name = info.filename.removesuffix(".npy")
             if name != info.filename:
+                check_unpacked(name, info.file_size, info.compress_size)
                 with archive.open(info) as member:
                     layout = _read_header(member, info.file_size, name)
                 pickled = layout.dtype.hasobject
                 arrays[name] = PickledArray(name) if pickled else ZipArray(path, info.filename, layout)
+        if archive.comment.startswith(_COMMENT):
+            check_contents(archive.comment.removeprefix(_COMMENT).decode(), arrays)
     return ArraySource(arrays, _take_facts(arrays), choices)
 
 
@@ -65,7 +81,7 @@ def open_npy_values(path: str | os.PathLike[str], choices: Choices) -> ArraySour
 
 def open_npy(path: str | os.PathLike[str]) -> StoredArray:
     """Read the header of an npy."""
-    with open(path, "rb") as file:
+    with open(regular_file(path), "rb") as file:
         layout = _read_header(file, os.path.getsize(path), "array")
         if layout.dtype.hasobject:
             return PickledArray("array")
@@ -88,7 +104,7 @@ class ZipArray(StoredArray):
     @contextmanager
     def reader(self) -> Iterator[Take]:
         """Start at the first sample."""
-        with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
+        with zipfile.ZipFile(regular_file(self.path)) as archive, archive.open(self.member) as file:
             _read_header(file, archive.getinfo(self.member).file_size, self.member)
             take, left = take_from(cast(zipfile.ZipExtFile, file), self.layout), self.shape[0] if self.shape else 1
 
@@ -109,7 +125,7 @@ def _all_arrays(preds: Predictions) -> dict[str, np.ndarray]:
 
 
 def _fact_array(name: str, text: str) -> np.ndarray:
-    return np.array(json.loads(text) if name in (*_LISTS, "row_sum_tolerance") else text)
+    return np.array(parse_json(text) if name in (*_LISTS, "row_sum_tolerance") else text)
 
 
 def _take_facts(arrays: dict[str, StoredArray]) -> Metadata:
@@ -148,15 +164,31 @@ class PickledArray(StoredArray):
         )
 
 
+def _check_text_size(layout: ArrayLayout, name: str) -> None:
+    """Refuse text that is too long to be an id, a name or a fact: each becomes a Python object many times as large."""
+    if layout.dtype.kind not in "US":
+        return
+    longest = layout.dtype.itemsize // (4 if layout.dtype.kind == "U" else 1)
+    if name in FACTS and layout.nbytes > _LARGEST_FACT:
+        raise ValueError(f"its {name} takes {layout.nbytes:,} bytes, and at most {_LARGEST_FACT:,} are read.")
+    if name not in FACTS and longest > _LONGEST_TEXT:
+        raise ValueError(f"its {name} has entries of {longest:,} characters, and at most {_LONGEST_TEXT:,} are read.")
+
+
 def _read_header(file: IO[bytes], size: int, name: str) -> ArrayLayout:
     """Read the header of an npy and leave the file at the first byte of the array."""
     try:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(file)
-    except ValueError as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about Python that a damaged header looks like
+            shape, fortran, dtype = read(file)
+    except (EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError):
+        raise
+    except Exception as error:  # numpy parses the header as Python: what damage makes it raise has no end
         raise ValueError(f"its {name} is corrupt, or not an array as numpy writes it.") from error
     layout = ArrayLayout(tuple(shape), dtype, fortran=fortran)
+    _check_text_size(layout, name)
     if not dtype.hasobject and file.tell() + layout.nbytes != size:
         raise ValueError(f"its {name} is truncated or corrupt: shape {layout.shape} does not fit its size.")
     return layout

@@ -4,7 +4,6 @@ Written: one row per sample; ``logits`` or ``probs`` a list column, ``labels`` a
 ``weights``, ``ids``; the rest in the schema's metadata (parts.py). Read: also one column per class (tables.py).
 """
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,12 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from focalcal.base.chunks import chunk_rows
+from focalcal.base.files import DAMAGE, regular_file
 from focalcal.predictions.container import Predictions
+from focalcal.predictions.formats.contents import KEY, check_stated, state_contents
 from focalcal.predictions.formats.parts import PartArray, part_arrays, read_marked_text, write_marked_text
+from focalcal.predictions.formats.sources import check_unpacked
 from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource
 from focalcal.predictions.read_options import Choices
 
-BROKEN = (pa.ArrowException, json.JSONDecodeError, UnicodeDecodeError, OverflowError, MemoryError)
+BROKEN = (*DAMAGE, pa.ArrowException)
 
 _VALUES_IN_A_ROW_GROUP = 2**21
 _READ_BUFFER = 2**16  # bytes per column; without it a whole column chunk is read at once
@@ -28,6 +30,7 @@ _ROWS_AT_ONCE = 2**16
 _STRETCH_BYTES = 96 * 2**20  # if numbers have 8 bytes; half of it for float32
 _STRETCHES = 12  # at most, in a row group
 _NUMBER_BYTES = 8
+_SMALLEST_ROW = 3 * _NUMBER_BYTES  # in memory: two classes and a label
 
 
 def write(preds: Predictions, file: BinaryIO) -> None:
@@ -52,8 +55,14 @@ class ParquetTable(Table):
         self._path = path
         with self._open() as file:
             self.names = list(file.schema_arrow.names)
-            self.metadata = read_marked_text(_text(file.schema_arrow.metadata))
+            text = _text(file.schema_arrow.metadata)
+            check_stated(self.names, text)
+            self.metadata = read_marked_text(text)
             self._num_rows = file.metadata.num_rows
+            packed = os.path.getsize(self._path)
+            largest = max((file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), default=0)
+            check_unpacked("largest row group", largest, packed)
+            check_unpacked("rows", _SMALLEST_ROW * self._num_rows, packed)
         self.declared_rows = self._num_rows
         self.constants = self._find_split_column()
 
@@ -73,7 +82,9 @@ class ParquetTable(Table):
             yield from read(file, dict(zip(columns, names, strict=True)), rows)
 
     def _open(self) -> Any:
-        return pq.ParquetFile(self._path, buffer_size=_READ_BUFFER, pre_buffer=False, page_checksum_verification=True)
+        return pq.ParquetFile(
+            regular_file(self._path), buffer_size=_READ_BUFFER, pre_buffer=False, page_checksum_verification=True
+        )
 
     def _find_split_column(self) -> list[Constant]:
         """Look for a column with the split, which tables of others may have."""
@@ -133,7 +144,8 @@ def _read_stretch(file: Any, group: int, names: list[str], start: int, stop: int
 def _make_schema(preds: Predictions) -> pa.Schema:
     first = {name: _column(part) for name, part in part_arrays(next(preds.blocks(1))).items()}
     fields = [pa.field(name, column.type, nullable=False) for name, column in first.items()]
-    return pa.schema(fields, metadata=write_marked_text(preds))
+    about = write_marked_text(preds)
+    return pa.schema(fields, metadata={**about, KEY: state_contents(first, about)})
 
 
 def _column(part: PartArray) -> pa.Array:
@@ -146,6 +158,6 @@ def _column(part: PartArray) -> pa.Array:
 
 def _text(metadata: dict[bytes, bytes] | None) -> dict[str, str]:
     """Return only what is ours: others may put bytes there that are not text."""
-    if not metadata or b"focalcal" not in metadata:
+    if not metadata or not {b"focalcal", KEY.encode()} & metadata.keys():
         return {}
     return {key.decode(): value.decode() for key, value in metadata.items() if key != b"ARROW:schema"}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from focalcal.base.files import parse_json
 from focalcal.predictions.checks import largest_row_sum_error, row_sum_tolerance
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.read_options import Choices, Key
@@ -142,7 +143,7 @@ def write_marked_text(preds: Predictions) -> dict[str, str]:
 
 def read_text(text: Mapping[str, str]) -> Metadata:
     """Read what :func:`write_text` wrote."""
-    provenance = json.loads(text.get("provenance", "{}"))
+    provenance = parse_json(text.get("provenance", "{}"))
     if not isinstance(provenance, dict):
         raise ValueError("its metadata is corrupt: provenance must be a JSON object.")
     return Metadata(
@@ -164,7 +165,7 @@ def read_marked_text(text: Mapping[str, str]) -> Metadata:
 
 
 def _read_list(text: Mapping[str, str], name: str) -> tuple[Any, ...] | None:
-    listed = json.loads(text.get(name, "null"))
+    listed = parse_json(text.get(name, "null"))
     if not isinstance(listed, list | None):
         raise ValueError(f"its metadata is corrupt: {name} must be a JSON list.")
     return None if listed is None else tuple(listed)

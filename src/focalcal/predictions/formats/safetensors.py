@@ -12,7 +12,6 @@ The header is read and written here because the library orders metadata differen
 predictions must give the same bytes), and maps files into memory whole (a block must cost no more than a block).
 """
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from focalcal.base.files import DAMAGE, parse_json, regular_file
 from focalcal.predictions.container import Predictions
+from focalcal.predictions.formats.contents import KEY, check_stated, state_contents
 from focalcal.predictions.formats.parts import (
     TEXT_COLUMNS,
     PartArray,
@@ -36,7 +37,7 @@ from focalcal.predictions.formats.parts import (
 from focalcal.predictions.formats.sources import ArrayLayout, ArraySource, FileArray, StoredArray, Take
 from focalcal.predictions.read_options import Choices
 
-BROKEN = (EOFError, json.JSONDecodeError, UnicodeDecodeError, RecursionError, OverflowError, MemoryError)
+BROKEN = DAMAGE
 
 _LENGTH = 8  # bytes of the header's length, little-endian
 _LONGEST_HEADER = 100_000_000
@@ -62,7 +63,8 @@ def write(preds: Predictions, file: BinaryIO, compact: Compact | None = None) ->
     arrays = _encode_text(parts)
     # Wide types first: every array then starts at a multiple of its item size.
     order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
-    header: dict[str, Any] = {"__metadata__": write_marked_text(preds)}
+    about = write_marked_text(preds)
+    header: dict[str, Any] = {"__metadata__": {**about, KEY: state_contents(arrays, about)}}
     end = 0
     for name in order:
         array = arrays[name]
@@ -79,14 +81,15 @@ def write(preds: Predictions, file: BinaryIO, compact: Compact | None = None) ->
 def open_source(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
     """Read the header and check that it describes the rest of the file."""
     size = os.path.getsize(path)
-    with open(path, "rb") as file:
+    with open(regular_file(path), "rb") as file:
         length = int.from_bytes(file.read(_LENGTH), "little")
         if not 2 <= length <= min(size - _LENGTH, _LONGEST_HEADER):
             raise ValueError("it is truncated, or not a safetensors file.")
-        header = json.loads(file.read(length))
+        header = parse_json(file.read(length))
     if not isinstance(header, dict):
         raise ValueError("it is not a safetensors file: its header is not a JSON object.")
-    text = header.pop("__metadata__", {})
+    text = _check_text(header.pop("__metadata__", {}))
+    check_stated(header, text)
     start = _LENGTH + length
     layouts = {name: _read_layout(name, entry, size - start) for name, entry in header.items()}
     ends = [end for _, (_, end) in layouts.values()]
@@ -97,8 +100,10 @@ def open_source(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
     }
     for name in TEXT_COLUMNS:
         if name in arrays and f"{name}_offsets" in arrays:
+            if len(arrays[name].shape) != 1 or len(arrays[f"{name}_offsets"].shape) != 1:
+                raise ValueError(f"its {name} are corrupt: they are not a row of bytes with a row of offsets.")
             arrays[name] = TextArray(arrays[name], arrays.pop(f"{name}_offsets"))
-    return ArraySource(arrays, read_marked_text(_check_text(text)), choices)
+    return ArraySource(arrays, read_marked_text(text), choices)
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,7 @@ class TextArray(StoredArray):
     @property
     def shape(self) -> tuple[int, ...]:
         """(N, ...)."""
-        return (self.offsets.shape[0] - 1,)
+        return (max(0, self.offsets.shape[0] - 1),)
 
     @contextmanager
     def reader(self) -> Iterator[Take]:

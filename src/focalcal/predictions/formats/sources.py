@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from focalcal.base.chunks import chunks
+from focalcal.base.files import regular_file
 from focalcal.predictions.formats.parts import Metadata, find_parts
 from focalcal.predictions.read_options import Choices
 from focalcal.predictions.rows import Kind
@@ -25,7 +26,9 @@ from focalcal.predictions.rows import Kind
 Take = Callable[[int], Any]
 # Some consecutive samples as they stand in the file, by the names of the parts that the source has.
 RawBlock = dict[str, Any]
-_IDS_AT_ONCE = 2**16
+_IDS_AT_ONCE = 2**13
+# An array that unpacks to more than this, and to more than 200 times its size, is a bomb.
+_PLAUSIBLE_BYTES, _PLAUSIBLE_RATIO = 2**30, 200
 # Decompressing more in one call makes zipfile copy what it has again and again.
 _PIECE = 2**18
 # An array in Fortran order has to be read whole to get at one sample; up to here that does no harm.
@@ -132,6 +135,21 @@ class ArraySource(Source):
                 yield take(block.stop - block.start)
 
 
+def check_unpacked(name: str, unpacked: int, packed: int) -> None:
+    """Refuse an array that a few bytes in a file claim to unpack to: it would fill the memory.
+
+    Args:
+        name: The array, or the file itself.
+        unpacked: Its size in memory.
+        packed: Its size in the file.
+    """
+    if unpacked > max(_PLAUSIBLE_BYTES, _PLAUSIBLE_RATIO * packed):
+        raise ValueError(
+            f"its {name} unpacks from {packed:,} to {unpacked:,} bytes, more than {_PLAUSIBLE_BYTES:,} bytes and "
+            f"{_PLAUSIBLE_RATIO} times its size; if it is no bomb, save it without compression."
+        )
+
+
 class Readable(Protocol):
     """A file, or a member of an archive."""
 
@@ -184,7 +202,7 @@ class FileArray(StoredArray):
     @contextmanager
     def reader(self) -> Iterator[Take]:
         """Start at the first sample."""
-        with open(self.path, "rb", buffering=0) as file:
+        with open(regular_file(self.path), "rb", buffering=0) as file:
             file.seek(self.offset)
             yield take_from(file, self.layout)
 

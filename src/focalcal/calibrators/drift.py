@@ -1,0 +1,181 @@
+"""Drift of calibrators: whether one that was fitted on earlier data still holds on new data."""
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from scipy.special import ndtr
+from torch import Tensor
+
+from focalcal.base.files import null_for_nan
+from focalcal.calibrators.base import CalibrationWarning, Calibrator
+from focalcal.calibrators.cross_validation import draw_folds, mean_and_error
+from focalcal.calibrators.temperature import TemperatureScaling
+from focalcal.metrics import METRICS, sample_statistics
+from focalcal.metrics.bootstrap.intervals import check_resampling
+from focalcal.metrics.gap_intervals import z_score
+from focalcal.predictions import Predictions
+
+_FOLDS = 5
+# Fewer samples than this cannot be fitted on and judged by.
+_FEWEST_SAMPLES = 10
+
+
+@dataclass(frozen=True)
+class ScoreChange:
+    """The mean difference of a proper score over samples, with its significance.
+
+    Attributes:
+        mean: The mean difference.
+        interval: Of the mean.
+        p_value: Two-sided, of no difference.
+    """
+
+    mean: float
+    interval: tuple[float, float]
+    p_value: float
+
+
+@dataclass(frozen=True)
+class CalibratorDrift:
+    """What a fitted calibrator is worth on new data.
+
+    Attributes:
+        method: The calibrator's method.
+        learned: What it learned, in words.
+        n: The number of new samples.
+        score: The proper score that judges: ``"nll"``, or ``"brier"`` where the NLL is infinite.
+        uncalibrated: The score of the new data uncalibrated.
+        calibrated: After the calibrator.
+        refitted: After one of its kind that was fitted on the new data; each sample by a fit on the other folds.
+        gain: uncalibrated − calibrated: above 0 the calibrator still helps.
+        loss: calibrated − refitted: above 0 a refit is better.
+        level: Of intervals and tests.
+    """
+
+    method: str
+    learned: str
+    n: int
+    score: str
+    uncalibrated: float
+    calibrated: float
+    refitted: float
+    gain: ScoreChange
+    loss: ScoreChange
+    level: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether a refit on the new data is not significantly better."""
+        return not (self.loss.mean > 0 and self.loss.p_value <= 1 - self.level + 1e-12)
+
+    @property
+    def helps(self) -> bool:
+        """Whether it is significantly better than no calibration."""
+        return self.gain.mean > 0 and self.gain.p_value <= 1 - self.level + 1e-12
+
+    @property
+    def verdict(self) -> str:
+        """In words: whether it still holds, and what a refit would change."""
+        title = METRICS[self.score].title
+        if self.holds:
+            first = f"still holds: a refit on the new data has no significantly lower {title}"
+        else:
+            first = f"no longer holds: a refit on the new data would lower the {title} by {self.loss.mean:.4f}"
+        small = self.gain.p_value <= 1 - self.level + 1e-12
+        side = "lower than" if self.helps else "higher than" if small else "not significantly different from"
+        second = f"{title} {self.calibrated:.4f} is {side} {self.uncalibrated:.4f} uncalibrated"
+        return f"{first} ({_p_text(self.loss.p_value)}); {second} ({_p_text(self.gain.p_value)})."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything for JSON: undefined numbers are None."""
+        numbers = {name: getattr(self, name) for name in ("method", "learned", "n", "score", "level")}
+        scores = {name: getattr(self, name) for name in ("uncalibrated", "calibrated", "refitted")}
+        changes = {name: vars(getattr(self, name)) for name in ("gain", "loss")}
+        content: dict[str, Any] = null_for_nan(
+            {**numbers, **scores, **changes, "holds": self.holds, "helps": self.helps, "verdict": self.verdict}
+        )
+        return content
+
+
+def calibrator_drift(
+    calibrator: Calibrator, preds: Predictions, *, level: float = 0.90, seed: int = 0
+) -> CalibratorDrift:
+    """Judge a fitted calibrator on new data: does January's still hold in February?
+
+    It is compared, sample by sample and by NLL, with no calibration and with a calibrator of its kind that is fitted on
+    the new data: in five folds, each sample by a fit on the other four, so that a refit has no advantage from having
+    seen the sample. The calibrator no longer holds if the refit is significantly better. One without anything to learn
+    is compared with temperature scaling.
+
+    Args:
+        calibrator: Fitted on earlier data.
+        preds: New predictions with labels, at least 10.
+        level: Level of intervals and tests.
+        seed: Seed for the folds.
+
+    Examples:
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> def month(sharpness):
+        ...     logits = 2 * torch.randn(2000, 4, generator=generator)
+        ...     labels = torch.multinomial(logits.softmax(1), 1, generator=generator)[:, 0]
+        ...     return Predictions.from_logits(sharpness * logits, labels)
+        >>> january = TemperatureScaling().fit(month(2.0))
+        >>> calibrator_drift(january, month(2.0)).holds, calibrator_drift(january, month(3.0)).holds
+        (True, False)
+    """
+    check_resampling(1, level, seed)
+    transformed = calibrator.transform(preds)
+    if len(preds) < _FEWEST_SAMPLES:
+        raise ValueError(
+            f"A calibrator cannot be judged by {len(preds)} samples: give at least {_FEWEST_SAMPLES} of the new data."
+        )
+    scores = [_scores(preds), _scores(transformed), _refitted_scores(calibrator, preds, seed)]
+    score = "nll" if all(bool(one["nll"].isfinite().all()) for one in scores) else "brier"
+    before, after, again = (one[score] for one in scores)
+    means = [mean_and_error(one, preds.weights)[0] for one in (before, after, again)]
+    return CalibratorDrift(
+        method=calibrator.method,
+        learned=calibrator.describe(),
+        n=len(preds),
+        score=score,
+        uncalibrated=means[0],
+        calibrated=means[1],
+        refitted=means[2],
+        gain=_change(before - after, preds.weights, level),
+        loss=_change(after - again, preds.weights, level),
+        level=level,
+    )
+
+
+def _scores(preds: Predictions) -> dict[str, Tensor]:
+    statistics = sample_statistics(preds)
+    return {"nll": statistics.nll, "brier": statistics.brier}
+
+
+def _refitted_scores(calibrator: Calibrator, preds: Predictions, seed: int) -> dict[str, Tensor]:
+    """Score each sample by a fit on the other folds."""
+    folds = draw_folds(preds, _FOLDS, seed)
+    found = {name: torch.empty(len(preds), dtype=torch.float64) for name in ("nll", "brier")}
+    for fold in range(int(folds.max()) + 1):
+        held_out = folds == fold
+        again = type(calibrator)(**calibrator.get_params()) if calibrator.needs_fit else TemperatureScaling()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrationWarning)
+            again.fit(preds.select(~held_out), allow_test=True)
+        for name, values in _scores(again.transform(preds.select(held_out))).items():
+            found[name][held_out] = values
+    return found
+
+
+def _change(differences: Tensor, weights: Tensor | None, level: float) -> ScoreChange:
+    mean, error = mean_and_error(differences, weights)
+    reach = z_score(level) * error
+    p_value = 1.0 if mean == 0 else float(2 * ndtr(-abs(mean) / error)) if error > 0 else math.nan
+    return ScoreChange(mean, (mean - reach, mean + reach), p_value)
+
+
+def _p_text(p_value: float) -> str:
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"
