@@ -81,8 +81,8 @@ class TokenPredictions:
                 about = parse_json((file.metadata() or {}).get(TOKENS_KEY, "{}"))
                 if about.get("version") != TOKENS_VERSION:
                     raise ValueError("it holds no predictions of tokens")
-                names = [*_TENSORS, *(["frequencies"] if "frequencies" in file.keys() else [])]
-                tensors = {name: file.get_tensor(name) for name in names}
+                there = list(file.keys())
+                tensors = {name: file.get_tensor(name) for name in (*_TENSORS, *({"frequencies"} & set(there)))}
             return cls(**tensors, split=about["split"])
         except (OSError, SafetensorError, KeyError, ValueError) as error:
             raise ValueError(f"{os.fspath(path)} cannot be read: {error}.") from error

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from focalcal.base.files import parse_json
 from focalcal.predictions.formats.parts import GROUPS, Metadata
-from focalcal.predictions.formats.sources import GroupArray, MemoryArray, StoredArray, Take
+from focalcal.predictions.formats.sources import MemoryArray, StoredArray, Take
 from focalcal.predictions.token_predictions import TOKENS_KEY, TOKENS_VERSION
 
 # Places in a sentence, counted from 1, and occurrences in the training set: the first of each range.
@@ -52,9 +52,7 @@ def is_tokens(text: Mapping[str, str]) -> bool:
     return TOKENS_KEY in text
 
 
-def token_arrays(
-    arrays: Mapping[str, StoredArray], text: Mapping[str, str]
-) -> tuple[dict[str, StoredArray], Metadata]:
+def token_arrays(arrays: Mapping[str, StoredArray], text: Mapping[str, str]) -> tuple[dict[str, StoredArray], Metadata]:
     """Return the parts of predictions that token predictions stand for, and what is said about all of them.
 
     Raises:
