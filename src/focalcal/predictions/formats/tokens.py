@@ -102,7 +102,9 @@ def _numbers(array: StoredArray) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _frequencies(counts: StoredArray, labels: StoredArray) -> np.ndarray[Any, np.dtype[np.int64]]:
-    known, tokens = _numbers(counts), _numbers(labels)
+    known: np.ndarray[Any, np.dtype[np.int64]] = _numbers(counts)
+    tokens = _numbers(labels)
     if len(tokens) and not 0 <= tokens.min() <= tokens.max() < len(known):
         raise ValueError("it is corrupt: it has tokens without a frequency.")
-    return known[tokens]
+    found: np.ndarray[Any, np.dtype[np.int64]] = known[tokens]
+    return found
