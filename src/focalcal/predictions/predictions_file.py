@@ -156,8 +156,9 @@ class PredictionsFile:
                     weight += 0.0 if part.weights is None else float(part.weights.sum())
                     empty = False
                     yield part
-from focalcal.base.remote import LocalCopy, is_remote
         self._say_dropped()
+        if is_part:
+            return
         if empty:
             raise ValueError("it has no samples (or every label is ignore_index).")
         if "weights" in self._opened.source.parts:
