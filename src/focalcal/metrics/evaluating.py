@@ -122,7 +122,7 @@ def _opened(preds: Predicted, by: str | Sequence[str] | None) -> Predictions | P
     columns = () if by is None else (by,) if isinstance(by, str) else tuple(by)
     file = preds if isinstance(preds, PredictionsFile) else open_predictions(preds, groups_key=columns)
     file.check_labels()
-    small = os.path.getsize(file.path) <= READ_WHOLE_BYTES
+    small = file.size <= READ_WHOLE_BYTES
     return file.read() if small and file.num_samples * file.num_classes <= READ_WHOLE_VALUES else file
 
 

@@ -20,7 +20,7 @@ from focalcal.metrics.independent_units import COLUMNS, FIRST_SQUARE, FOLDS, Sam
 from focalcal.metrics.ranking import Column, RankedSamples, Ranking
 from focalcal.metrics.samples import ConfidenceSamples, scale_weights
 from focalcal.metrics.smooth import CELLS as SMOOTH_CELLS
-from focalcal.metrics.smooth import Residuals
+from focalcal.metrics.smooth import Residuals, residual_grid
 from focalcal.metrics.streaming.ada_ece_bound import Pieces, ada_ece_range
 
 
@@ -29,7 +29,8 @@ class Resolution:
     """How much a sketch remembers.
 
     Attributes:
-        most: Number of samples kept one by one (24 bytes each) before they are counted in cells; None for KEPT_SAMPLES.
+        most: Number of samples kept one by one (24 bytes each) before they are counted in cells, which may be 0; None
+            for KEPT_SAMPLES.
         bits: 2 to this power cells of the fine grid make one.
         nodes: Number of steps of the grid of smooth ECE.
     """
@@ -51,8 +52,10 @@ class Resolution:
 
 KEPT_SAMPLES = 2**17
 FINE = Resolution(None, 0, SMOOTH_CELLS)
+# For shards of very large data: 0.8 MB instead of 9, and no sample is kept.
+COMPACT = Resolution(0, 5, 2**14)
 # For groups of samples, which are many: half a megabyte at most.
-COMPACT = Resolution(2**13, JOINED_BITS, 2**12)
+OF_GROUPS = Resolution(2**13, JOINED_BITS, 2**12)
 # What adding up in float64 can lose, relative to the total mass.
 _ROUNDING = 1e-11
 
@@ -155,11 +158,12 @@ class ConfidenceCells:
         cell >>= self._resolution.bits
         terms = (samples.mass, samples.mass * samples.correct, samples.mass * samples.confidence)
         for row, term in zip(self.sums, terms, strict=True):
-            row += sum_by_index(cell, self._resolution.cells, term)
+            row += sum_by_index(cell, len(row), term)
         for row, value in zip(self.limits, (-samples.confidence, samples.confidence), strict=True):
             row.scatter_reduce_(0, cell, value, "amax")
-        found = Residuals.of_samples(samples, self._resolution.nodes)
-        self.residuals += torch.cat([found.grid, found.absolute[None]])
+        nodes = len(self.residuals) - 2
+        self.residuals[:-1] += residual_grid(samples.confidence, samples.correct, samples.weight, cells=nodes)
+        self.residuals[-1] += ((samples.correct.double() - samples.confidence).abs() * samples.mass).sum()
 
     def merge(self, other: "ConfidenceCells") -> None:
         """Add the cells of another part of the data."""
@@ -197,12 +201,16 @@ class ConfidenceSketch:
         self.bins, self.resolution = bins, resolution
         self.samples = 0
         self.kept = KeptSamples()
-        self.cells: ConfidenceCells | None = None
+        self.cells: ConfidenceCells | None = None if resolution.kept else ConfidenceCells(resolution)
 
     def add(self, samples: ConfidenceSamples, fold: Tensor | None = None) -> None:
         """Add samples, whose folds (N,) go by their number in this call if they are not given."""
-        codes = encode(samples.confidence, samples.correct)
         fold = torch.arange(len(samples)) % FOLDS if fold is None else fold
+        if not self.resolution.kept:
+            self.samples += len(samples) if samples.weight is None else int((samples.weight > 0).sum())
+            self._cells().add(samples, fold)
+            return
+        codes = encode(samples.confidence, samples.correct)
         parts = (torch.split(each, self.resolution.kept) for each in (codes, samples.mass, fold))
         for part in zip(*parts, strict=True):
             before = len(self.kept)
@@ -213,9 +221,12 @@ class ConfidenceSketch:
 
     def fold(self) -> None:
         """Count the samples that are kept in cells."""
-        self.cells = self.cells or ConfidenceCells(self.resolution)
-        self.cells.add(self.kept.samples(), self.kept.columns()[2])
+        self._cells().add(self.kept.samples(), self.kept.columns()[2])
         self.kept = KeptSamples()
+
+    def _cells(self) -> ConfidenceCells:
+        self.cells = self.cells or ConfidenceCells(self.resolution)
+        return self.cells
 
     def settle(self) -> None:
         """Bring into the form that depends on the samples alone: all are kept, or all are in cells."""
@@ -233,8 +244,7 @@ class ConfidenceSketch:
         self.samples += other.samples
         self.kept.add(*other.kept.columns())
         if other.cells is not None:
-            self.cells = self.cells or ConfidenceCells(self.resolution)
-            self.cells.merge(other.cells)
+            self._cells().merge(other.cells)
         self.settle()
 
     @property
@@ -328,7 +338,7 @@ class ConfidenceSketch:
         if len(self.kept) > places:
             sketch = copy.deepcopy(self)
             sketch.fold()
-        cells = sketch.cells or ConfidenceCells()
+        cells = sketch.cells or ConfidenceCells(self.resolution)
         counts, weights = (
             torch.zeros(2, KEPT_SAMPLES, dtype=torch.int64),
             torch.zeros(KEPT_SAMPLES, dtype=torch.float64),
@@ -339,18 +349,22 @@ class ConfidenceSketch:
         return counts.flatten(), sums, cells.limits.flatten()
 
     @classmethod
-    def from_flat(cls, bins: int, samples: int, counts: Tensor, sums: Tensor, limits: Tensor) -> "ConfidenceSketch":
+    def from_flat(
+        cls, bins: int, samples: int, counts: Tensor, sums: Tensor, limits: Tensor, resolution: Resolution = FINE
+    ) -> "ConfidenceSketch":
         """Restore the sketch of this number of samples in all from the joined numbers of `to_flat`."""
-        sketch = cls(bins)
+        sketch = cls(bins, resolution)
         sketch.samples = samples
         codes, folds = counts.view(2, KEPT_SAMPLES)
         used = codes > 0
         sketch.kept = KeptSamples(codes[used], sums[:KEPT_SAMPLES][used], folds[used])
-        sizes = [3 * CELLS, SMOOTH_CELLS + 2, COLUMNS * FOLDS * JOINED_CELLS]
+        width = len(limits) // 2
+        units_size = COLUMNS * FOLDS * JOINED_CELLS
+        sizes = [3 * width, len(sums) - KEPT_SAMPLES - 3 * width - units_size, units_size]
         cells, residuals, units = (part.clone() for part in torch.split(sums[KEPT_SAMPLES:], sizes))
         if bool(cells.any()) or int(used.sum()) < samples:
             units = units.view(COLUMNS, FOLDS, JOINED_CELLS)
-            sketch._take_cells(cells.view(3, CELLS), limits.view(2, CELLS).clone(), residuals, units)
+            sketch._take_cells(cells.view(3, width), limits.view(2, width).clone(), residuals, units)
         sketch.settle()
         return sketch
 
