@@ -21,7 +21,8 @@ _ERRORS_OF_INPUT = (ValueError, TypeError, OSError, OverflowError, MemoryError)
 _EXTRA = re.compile(r"focalcal\[\w+\]")
 
 # The library speaks of keyword arguments, a user of the command has options.
-_KEYWORDS = r"(?:logits|probs|labels|weights|ids)_key|ignore_index|allow_duplicate_ids|allow_test"
+_KEYWORDS = r"(?:logits|probs|labels|weights|ids|groups|clusters)_key|ignore_index|allow_duplicate_ids|allow_test"
+_SHORT = {"groups_key": "--by", "clusters_key": "--clusters"}
 _KEYWORD = re.compile(rf"(?<![\w./\\-])({_KEYWORDS})(?:=(?:True|'([^']*)'))?(?!\.?\w)")
 _NUMBER = re.compile(r"\b(bins|bootstrap|level|seed)=(\d+(?:\.\d+)?)")
 _FUNCTION = re.compile(r"\buse from_(logits|probs)\b")
@@ -74,7 +75,7 @@ def sentence(error: BaseException | str) -> str:
 
 
 def _option(match: re.Match[str]) -> str:
-    name = "--" + match[1].replace("_", "-")
+    name = _SHORT.get(match[1], "--" + match[1].replace("_", "-"))
     return f"{name} {match[2]}" if match[2] else name
 
 

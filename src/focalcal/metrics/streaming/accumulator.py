@@ -406,10 +406,8 @@ class Accumulator:
             self._check_sizes(state)
             loaded = ConfidenceSketch.from_state_dict(self.bins, int(state["counts"][0]), sketch, self._resolution)
             if self.by:
-                groups = {
-                    name.removeprefix("groups."): part for name, part in state.items() if name.startswith("groups.")
-                }
-                self._groups.load_state_dict(groups)
+                own = {name.removeprefix("groups."): part for name, part in state.items() if name.startswith("groups.")}
+                self._groups.load_state_dict(own)
             self._next_row = int(state["next_row"])
             self._sums.counts.copy_(state["counts"])
             self._sums.sums.copy_(state["sums"])
