@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from focalcal import data as data
     from focalcal import diagnosis as diagnosis
     from focalcal import gamma as gamma
+    from focalcal import integrations as integrations
     from focalcal import losses as losses
     from focalcal import metrics as metrics
     from focalcal import models as models
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from focalcal.calibrators import VectorScaling as VectorScaling
     from focalcal.calibrators import build_calibrator as build_calibrator
     from focalcal.calibrators import calibrator_drift as calibrator_drift
+    from focalcal.calibrators import fold as fold
+    from focalcal.calibrators import fold_into as fold_into
     from focalcal.calibrators import load_calibrator as load_calibrator
     from focalcal.data import DataSet as DataSet
     from focalcal.data import load_data as load_data
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     from focalcal.gamma import focal_optimum as focal_optimum
     from focalcal.gamma import gamma_star as gamma_star
     from focalcal.gamma import gradient_factor as gradient_factor
+    from focalcal.integrations.onnx import export_onnx as export_onnx
     from focalcal.losses import BinaryFocalLoss as BinaryFocalLoss
     from focalcal.losses import BrierLoss as BrierLoss
     from focalcal.losses import FocalLoss as FocalLoss

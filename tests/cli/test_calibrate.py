@@ -298,8 +298,8 @@ def test_real_networks(focalcal, tmp_path, name):
 def test_an_nll_that_became_infinite_is_said_with_its_remedy(focalcal, tmp_path, method):
     """A class that validation lacks gets the probability 0."""
     scores = torch.tensor([[0.6, 0.3, 0.1], [0.2, 0.7, 0.1]]).double()
-    Predictions(scores, "probs", labels=torch.tensor([0, 1])).save(tmp_path / "val.npz")
-    Predictions(scores.flip(0) * 0.9 + 0.1 / 3, "probs", labels=torch.tensor([1, 2])).save(tmp_path / "test.npz")
+    Predictions(scores, "probs", torch.tensor([0, 1])).save(tmp_path / "val.npz")
+    Predictions(scores.flip(0) * 0.9 + 0.1 / 3, "probs", torch.tensor([1, 2])).save(tmp_path / "test.npz")
     files = (tmp_path / "val.npz", tmp_path / "test.npz")
     assert as_json(focalcal("calibrate", *files, "--method", method, "--json"))["after"]["nll"] < 10
     content = as_json(focalcal("calibrate", *files, "--method", method, "--smoothing", "0", "--json"))

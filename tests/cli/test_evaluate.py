@@ -67,8 +67,38 @@ def test_formats_give_the_same(focalcal, tmp_path, ending):
     preds = predictions(200, sharpness=2.5)
     preds.save(tmp_path / f"test.{ending}")
     content = json.loads(focalcal("evaluate", tmp_path / f"test.{ending}", "--json", "--bootstrap", 0).out)
-    assert content["values"] == pytest.approx(evaluate(preds, bootstrap=0).values, rel=1e-12)
-    assert content["intervals"] == {}
+    expected = evaluate(preds, bootstrap=0)
+    assert content["values"] == pytest.approx(expected.values, rel=1e-12)
+    assert set(content["intervals"]) == set(content["interval_methods"]) == set(expected.intervals)
+    assert set(content["interval_methods"].values()) == {"honest"}
+    plain = json.loads(focalcal("evaluate", tmp_path / f"test.{ending}", "--json", "--no-intervals").out)
+    assert plain["intervals"] == {}
+
+
+def test_a_threshold_for_the_upper_end(focalcal, refused, tmp_path):
+    preds = predictions(400, sharpness=2.5)
+    preds.save(tmp_path / "test.npz")
+    found = evaluate(preds, metrics=["ece", "accuracy"])
+    between = round((found["ece"] + found.intervals["ece"][1]) / 2, 4)
+    command = ("evaluate", tmp_path / "test.npz", "--max-ece", between)
+    assert focalcal(*command).code == 0
+    ran = focalcal(*command, "--judge", "upper")
+    assert ran.code == 1
+    assert f"the upper end of the interval of ece is {found.intervals['ece'][1]:.6g}, above --max-ece" in ran.err
+    below = round((found["accuracy"] + found.intervals["accuracy"][0]) / 2, 4)
+    ran = focalcal("evaluate", tmp_path / "test.npz", "--min-accuracy", below, "--judge", "upper")
+    assert ran.code == 1
+    assert "the lower end of the interval of accuracy" in ran.err
+    assert "--judge is 'lower'; it must be estimate or upper" in refused(*command, "--judge", "lower")
+    assert "ece has no interval here" in refused(*command, "--judge", "upper", "--no-intervals")
+
+
+def test_a_method_for_all_intervals(focalcal, refused, tmp_path):
+    predictions(200).save(tmp_path / "test.npz")
+    command = ("evaluate", tmp_path / "test.npz", "--json", "--metrics", "ece,error")
+    content = json.loads(focalcal(*command, "--method", "percentile").out)
+    assert content["interval_methods"] == {"ece": "percentile", "error": "percentile"}
+    assert "method must be one of" in refused(*command, "--method", "normal")
 
 
 def test_keys_kind_and_labels_choose_what_is_read(focalcal, refused, tmp_path):
@@ -287,7 +317,7 @@ def test_real_networks_are_over_confident(focalcal, tmp_path, name):
     gap = evaluate(preds, metrics=["signed_gap"], bootstrap=0).values["signed_gap"]
     assert ran.code == 1
     assert f"Over-confident by {100 * gap:.1f} points" in ran.out
-    assert "the model is miscalibrated" in ran.out
+    assert "the model is miscalibrated (p < 0.001)" in " ".join(ran.out.split())
 
 
 def test_out_of_distribution_data(focalcal, refused, tmp_path):

@@ -34,7 +34,7 @@ class TestKind:
     def test_log_probabilities_are_fine(self, examined):
         logits, labels = logits_and_labels(20_000)
         found = examined(Predictions.from_logits(logits.log_softmax(1), labels))
-        assert severities(found) == {"temperature": "info", "log_probabilities": "info"}
+        assert severities(found) == {"temperature": "info", "log_probabilities": "info", "ece_by_chance": "info"}
 
 
 class TestPrecision:
@@ -55,7 +55,7 @@ class TestPrecision:
     def test_logits_of_float16_lose_little(self, examined):
         logits, labels = logits_and_labels(20_000)
         found = examined(Predictions.from_logits(logits.half(), labels))
-        assert severities(found) == {"float16_logits": "info", "temperature": "info"}
+        assert severities(found) == {"float16_logits": "info", "temperature": "info", "ece_by_chance": "info"}
 
     def test_few_round_numbers_are_no_float16(self, examined):
         probs = torch.tensor([[0.75, 0.25], [0.5, 0.5]]).repeat(50, 1)

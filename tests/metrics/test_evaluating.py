@@ -59,7 +59,7 @@ def test_real_networks(name):
 @pytest.mark.parametrize("convert", [np.asarray, torch.as_tensor])
 def test_a_subset_is_in_the_order_asked_for_and_without_the_rest(convert):
     preds = Predictions.from_logits(convert(random_predictions().values), random_predictions().labels)
-    result = evaluate(preds, metrics=["ada_ece", "error", "ada_ece", "smooth_ece"], bootstrap=0)
+    result = evaluate(preds, metrics=["ada_ece", "error", "ada_ece", "smooth_ece"], intervals=False)
     assert list(result.values) == ["ada_ece", "error", "smooth_ece"]
     assert list(result.bounds) == ["smooth_ece"]
     assert result.intervals == {}
@@ -87,20 +87,59 @@ def test_one_name_in_place_of_a_list_is_refused():
         evaluate(random_predictions(), metrics="ece")
 
 
+HONEST = {"ece", "ada_ece", "classwise_ece", "debiased_ece", "mce", "ks_error", "smooth_ece"}
+
+
 def test_intervals_hold_the_values_and_depend_on_the_seed_alone():
     preds = random_predictions()
     first, again, other = (evaluate(preds, bootstrap=100, seed=seed) for seed in (0, 0, 1))
     assert first.to_dict() == again.to_dict()
-    assert first.intervals["ece"] != other.intervals["ece"]
+    assert first.intervals["error"] != other.intervals["error"]
     assert first.level == 0.9
-    assert set(first.intervals) >= {"error", "ece", "ada_ece", "classwise_ece", "smooth_ece", "nll", "brier"}
-    low, high = first.intervals["error"]
-    assert low < first.values["error"] < high
+    for name, (low, high) in first.intervals.items():
+        assert math.isnan(low) or low <= first.values[name] <= high, name
+
+
+def test_calibration_errors_have_honest_intervals_by_default_and_the_rest_resamples():
+    preds = random_predictions()
+    found = evaluate(preds, bootstrap=50)
+    assert set(found.methods) == set(found.intervals) == set(METRICS) - {"ece_floor"}
+    assert {name for name, method in found.methods.items() if method == "honest"} == HONEST
+    assert {method for name, method in found.methods.items() if name not in HONEST} == {"basic"}
+    assert found.to_dict()["interval_methods"]["ece"] == "honest"
 
 
 @pytest.mark.parametrize("bootstrap", [0, None])
-def test_no_bootstrap_no_intervals(bootstrap):
-    assert evaluate(random_predictions(), bootstrap=bootstrap).intervals == {}
+def test_without_resamples_only_honest_intervals_are_left(bootstrap):
+    found = evaluate(random_predictions(), bootstrap=bootstrap)
+    assert set(found.intervals) == HONEST
+    assert evaluate(random_predictions(), bootstrap=bootstrap, method="basic").intervals == {}
+
+
+def test_intervals_can_be_turned_off():
+    found = evaluate(random_predictions(), intervals=False)
+    assert (found.intervals, found.methods, found.level) == ({}, {}, None)
+
+
+def test_a_method_by_name():
+    preds, names = random_predictions(), ["ece", "error"]
+    basic, percentile, bca = (
+        evaluate(preds, metrics=names, bootstrap=99, method=method) for method in ("basic", "percentile", "bca")
+    )
+    for found, method in ((basic, "basic"), (percentile, "percentile"), (bca, "bca")):
+        assert found.methods == dict.fromkeys(names, method)
+    assert len({basic.intervals["ece"], percentile.intervals["ece"], bca.intervals["ece"]}) == 3
+    honest = evaluate(preds, metrics=names, method="honest")
+    assert (set(honest.intervals), honest.methods) == ({"ece"}, {"ece": "honest"})
+    with pytest.raises(ValueError, match="method must be one of basic, percentile, bca, not 'normal'"):
+        evaluate(preds, method="normal")
+
+
+def test_the_test_of_calibration_comes_with_the_ece():
+    preds = random_predictions()
+    assert evaluate(preds).calibration_test == metrics.calibration_test(preds)
+    assert evaluate(preds, intervals=False).to_dict()["calibration_test"]["p_value"] < 0.001
+    assert evaluate(preds, metrics=["nll"]).calibration_test is None
 
 
 @pytest.mark.parametrize("options", [{"bins": 0}, {"bootstrap": -1}, {"level": 1.5}])
@@ -140,13 +179,16 @@ def test_a_file_in_blocks_gives_the_same_numbers_and_intervals(ending, weighted,
     preds.save(path)
     expected, found = evaluate(preds, bootstrap=30), evaluate(path, bootstrap=30)
     assert set(expected.values) - set(found.values) == LEFT_OUT
-    assert set(expected.intervals) - set(found.intervals) == LEFT_OUT | {"classwise_ece"}
+    assert set(expected.intervals) - set(found.intervals) == LEFT_OUT
+    assert found.calibration_test.p_value == expected.calibration_test.p_value
+    assert found.methods == {name: expected.methods[name] for name in found.methods}
     for name, value in found.values.items():
         assert value == pytest.approx(expected.values[name], rel=1e-9), name
     for name, ends in found.intervals.items():
-        # The bootstrap of smooth ECE takes a coarser grid for its estimate too.
-        tolerance = 1e-4 if name == "smooth_ece" else 1e-9
-        assert ends == pytest.approx(expected.intervals[name], rel=1e-9, abs=tolerance, nan_ok=True), name
+        if name == "classwise_ece":  # of a stream, standard errors are bounded
+            assert ends[0] <= expected.intervals[name][0] <= expected.intervals[name][1] <= ends[1]
+        else:
+            assert ends == pytest.approx(expected.intervals[name], rel=1e-9, abs=1e-9, nan_ok=True), name
     assert "read in blocks" in found.notes[0]
     assert len(found.notes) == 1
 
@@ -174,8 +216,10 @@ def test_more_samples_than_are_kept_give_an_accumulator(weighted, tmp_path, few_
     with pytest.raises(ValueError, match="debiased_ece cannot be computed from a file that is read in blocks"):
         evaluate(tmp_path / "test.safetensors", metrics=["debiased_ece"])
     # Groups are resampled in place of samples: the same intervals up to the chance of either.
-    assert set(expected.intervals) - set(found.intervals) == LEFT_OUT | {"debiased_ece", "classwise_ece"}
-    for name in ("error", "ece", "nll", "mean_confidence_right"):
+    assert set(expected.intervals) - set(found.intervals) == LEFT_OUT | {"debiased_ece"}
+    for name in ("ece", "mce"):
+        assert found.intervals[name] == pytest.approx(expected.intervals[name], rel=1e-9), name
+    for name in ("error", "ada_ece", "ks_error", "smooth_ece", "nll", "mean_confidence_right"):
         (low, high), (other_low, other_high) = expected.intervals[name], found.intervals[name]
         assert abs(low - other_low) + abs(high - other_high) < 0.5 * (high - low), name
 

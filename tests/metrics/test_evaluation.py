@@ -50,7 +50,7 @@ def test_to_markdown_without_intervals_has_two_columns():
 
 def test_repr_is_a_table_to_read():
     assert repr(example(values={"error": 0.25, "ece": 0.0312}, notes=())).splitlines() == [
-        "Evaluation of 12,345 samples, 10 classes, 15 bins, 90% intervals",
+        "Evaluation of 12,345 samples, 10 classes, 15 bins, 90% intervals; calibration of the predicted class",
         "  error  0.2500  0.2000 – 0.3000",
         "  ECE    0.0312  0.0100 – 0.0500",
     ]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from focalcal.metrics.binning import bin_index
 from focalcal.metrics.gap_intervals import AbsoluteGaps, SquaredGaps, largest_gap_interval, partial_sum_interval
-from focalcal.metrics.honest_intervals import HonestIntervals
+from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
 from focalcal.metrics.independent_units import Bins, CellSamples, ClusterUnits, SampleUnits
 from focalcal.metrics.ranking import RankedSamples
 from focalcal.metrics.samples import ConfidenceSamples
@@ -21,11 +21,15 @@ NAMES = ("ece", "ada_ece", "debiased_ece", "ks_error", "smooth_ece", "mce")
 def samples(draw, most=40):
     n = draw(st.integers(2, most))
     few = st.sampled_from([0.1, 0.25, 0.4, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0])
-    confidence = draw(st.lists(few if draw(st.booleans()) else st.floats(1e-3, 1), min_size=n, max_size=n))
+    confidence = draw(st.lists(few if draw(st.booleans()) else st.floats(0, 1), min_size=n, max_size=n))
     correct = draw(st.lists(st.booleans(), min_size=n, max_size=n))
     weight = draw(st.none() | st.lists(st.sampled_from([0.5, 1.0, 2.0, 7.0]), min_size=n, max_size=n))
     weights = None if weight is None else torch.tensor(weight, dtype=torch.float64)
     return ConfidenceSamples(torch.tensor(confidence, dtype=torch.float64), torch.tensor(correct), weights)
+
+
+def honest(found, clusters=None):
+    return HonestIntervals(SampledGaps(found, clusters=clusters))
 
 
 def _columns(found):
@@ -33,16 +37,27 @@ def _columns(found):
 
 
 def _null(gaps, level):
-    return np.quantile(gaps.null(), (1 + level) / 2)
+    return np.quantile(gaps.null, (1 + level) / 2)
 
 
 @settings(deadline=None, max_examples=60)
 @given(found=samples(), level=st.sampled_from([0.5, 0.9]))
 def test_the_interval_of_ece_is_that_of_the_formula(found, level):
-    gaps = HonestIntervals(found).binned
+    gaps = honest(found).binned
     share = np.eye(15)[bin_index(found.confidence, 15).numpy()]
     expected = absolute_gaps_interval(share, *_columns(found), _null(gaps, level), level)
     assert gaps.interval(level) == pytest.approx(expected, abs=1e-9)
+
+
+def test_what_is_left_of_a_large_fold_does_not_choose_a_direction():
+    """The other folds of one with a gap of −1 have one of 1e-37 in its bin: as total less fold, that is 0."""
+    confidence = torch.tensor([0.0, 1.0, 1.0, 0.0, 1.36e-37], dtype=torch.float64)
+    found = ConfidenceSamples(confidence, torch.tensor([False, False, False, True, False]), None)
+    gaps = honest(found).binned
+    share = np.eye(15)[bin_index(confidence, 15).numpy()]
+    expected = absolute_gaps_interval(share, *_columns(found), _null(gaps, 0.5), 0.5)
+    assert gaps.interval(0.5) == pytest.approx(expected, abs=1e-9)
+    assert expected[0] == 0
 
 
 @settings(deadline=None, max_examples=40)
@@ -63,7 +78,7 @@ def test_the_interval_of_ada_ece_is_that_of_the_formula(found, bins):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_estimate_lies_inside_and_the_ends_are_in_order(name, found):
     estimate = 0.37
-    low, high = HonestIntervals(found).interval(name, estimate, 0.9)
+    low, high = honest(found).interval(name, estimate, 0.9)
     assert 0 <= low <= high
     if name in ("ada_ece", "debiased_ece", "smooth_ece"):
         assert low <= estimate <= high
@@ -74,8 +89,8 @@ def test_the_estimate_lies_inside_and_the_ends_are_in_order(name, found):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_scale_of_weights_does_not_matter(name, found, factor):
     scaled = ConfidenceSamples(found.confidence, found.correct, found.mass * factor)
-    expected = HonestIntervals(found).interval(name, 0.2, 0.9)
-    assert HonestIntervals(scaled).interval(name, 0.2, 0.9) == pytest.approx(expected, abs=1e-9)
+    expected = honest(found).interval(name, 0.2, 0.9)
+    assert honest(scaled).interval(name, 0.2, 0.9) == pytest.approx(expected, abs=1e-9)
 
 
 def _units(found, cells):
@@ -102,13 +117,13 @@ def test_repeating_every_sample_in_clusters_does_not_narrow_the_interval():
     draws = np.random.default_rng(0)
     confidence = torch.from_numpy(draws.uniform(0.5, 1, 60))
     correct = torch.from_numpy(draws.uniform(size=60) < 0.5)
-    once = HonestIntervals(ConfidenceSamples(confidence, correct, None))
+    once = honest(ConfidenceSamples(confidence, correct, None))
     repeated = ConfidenceSamples(confidence.repeat_interleave(50), correct.repeat_interleave(50), None)
-    in_clusters = HonestIntervals(repeated, clusters=torch.arange(60).repeat_interleave(50))
+    in_clusters = honest(repeated, torch.arange(60).repeat_interleave(50))
     for name in ("ece", "ks_error"):
         width = np.diff(once.interval(name, 0.25, 0.9))
         assert np.diff(in_clusters.interval(name, 0.25, 0.9)) == pytest.approx(width, rel=0.35)
-        assert np.diff(HonestIntervals(repeated).interval(name, 0.25, 0.9)) < 0.4 * width
+        assert np.diff(honest(repeated).interval(name, 0.25, 0.9)) < 0.4 * width
 
 
 def test_sums_of_parts_add_up_to_those_of_the_whole():
@@ -154,8 +169,8 @@ def test_intervals_cover(temperature, truth):
         truly, model = (torch.from_numpy(logits / t).softmax(1) for t in (1.0, temperature))
         confidence, answer = model.max(1)
         correct = torch.from_numpy(draws.uniform(size=400)) < truly[torch.arange(400), answer]
-        honest = HonestIntervals(ConfidenceSamples(confidence, correct, None))
+        made = honest(ConfidenceSamples(confidence, correct, None))
         for name in missed:
-            low, high = honest.interval(name, honest.binned.value, 0.9)
+            low, high = made.interval(name, made.binned.value, 0.9)
             missed[name] += not low <= truth <= high
     assert max(missed.values()) <= 10

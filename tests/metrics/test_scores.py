@@ -60,11 +60,11 @@ def test_an_infinite_loss_without_weight_does_not_count():
 
 def test_human_labels_have_an_entropy_that_nll_cannot_go_below():
     counts = [[3, 1], [2, 2]]
-    perfect = Predictions.from_probs([[0.75, 0.25], [0.5, 0.5]], counts)
+    perfect = Predictions.from_probs([[0.75, 0.25], [0.5, 0.5]], counts, labels_are="counts")
     entropy = scores.mean_entropy(perfect)
     assert scores.nll(perfect) == pytest.approx(entropy)
     assert scores.brier(perfect) == 0.0
-    assert scores.nll(Predictions.from_probs([[0.8, 0.2], [0.5, 0.5]], counts)) > entropy
+    assert scores.nll(Predictions.from_probs([[0.8, 0.2], [0.5, 0.5]], counts, labels_are="counts")) > entropy
 
 
 def test_confidence_exactly_at_the_threshold_counts():

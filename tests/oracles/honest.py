@@ -22,7 +22,7 @@ def absolute_gaps_interval(share, confidence, correct, weight, null_quantile, le
     estimate = sum(abs(gap) for gap in gaps)
     z = norm.ppf((1 + level) / 2)
     margin = z**2 / (total**2 / (weight**2).sum())
-    signs = [-1.0 if gap < 0 else 1.0 for gap in gaps]
+    signs = [-1.0 if gap < -1e-12 else 1.0 for gap in gaps]  # 0 but for rounding has a sign too
     upper = [sum(signs[b] * share[i, b] for b in range(bins)) * x[i] for i in range(n)]
     high = estimate + z * _error(upper, weight) + margin
     if estimate <= null_quantile:
@@ -33,7 +33,7 @@ def absolute_gaps_interval(share, confidence, correct, weight, null_quantile, le
         v = 0.0
         for b in range(bins):
             s = sum(weight[j] * share[j, b] * x[j] for j in others)
-            q = sum(weight[j] ** 2 * share[j, b] * x[j] ** 2 for j in others)
+            q = sum(share[j, b] * (weight[j] * x[j]) ** 2 for j in others)
             v += share[i, b] * (min(max(s / math.sqrt(q), -1), 1) if q > 0 else 0.0)
         lower.append(v * x[i])
     mean = sum(w * u for w, u in zip(weight, lower, strict=True)) / total

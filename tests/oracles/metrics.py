@@ -208,7 +208,7 @@ def logit_predictions(draw, max_samples=24, logits=LOGITS, soft_labels=False):
         labels = draw(st.lists(counts, min_size=n, max_size=n))
     else:
         labels = draw(st.lists(st.integers(0, num_classes - 1), min_size=n, max_size=n))
-    return Predictions.from_logits(values, labels, weights=draw(weights_for(n)))
+    return Predictions.from_logits(values, labels, weights=draw(weights_for(n)), labels_are="counts")
 
 
 @st.composite

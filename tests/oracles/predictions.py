@@ -18,9 +18,13 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 def same(a: Predictions, b: Predictions) -> bool:
     """Whether two predictions agree bit for bit, in everything that they hold."""
-    described = ("kind", "ids", "split", "class_names", "masked_classes", "provenance")
-    return all(getattr(a, name) == getattr(b, name) for name in described) and all(
-        _same_tensor(getattr(a, name), getattr(b, name)) for name in ("values", "labels", "weights")
+    described = ("kind", "of", "ids", "split", "class_names", "masked_classes", "provenance")
+    tensors = ("values", "labels_or_none", "weights", "clusters")
+    return (
+        all(getattr(a, name) == getattr(b, name) for name in described)
+        and all(_same_tensor(getattr(a, name), getattr(b, name)) for name in tensors)
+        and {name: column.texts() for name, column in a.groups.items()}
+        == {name: column.texts() for name, column in b.groups.items()}
     )
 
 
@@ -59,7 +63,13 @@ def any_predictions(draw: st.DrawFn, max_samples: int = 6) -> Predictions:
     values = draw(_logits(samples, classes) if kind == "logits" else probability_rows(samples, classes))
     return make(
         values,
-        draw(_labels(samples, classes)),
+        draw(st.none() | _labels(samples, classes)),
+        labels_are="counts",
+        of=draw(st.sampled_from(["top", "score"])) if classes == 2 else None,
+        groups=draw(
+            st.dictionaries(texts.filter(bool), st.lists(texts, min_size=samples, max_size=samples), max_size=2)
+        ),
+        clusters=draw(st.none() | hnp.arrays(np.int64, samples, elements=st.integers(-9, 9))),
         weights=draw(st.none() | _weights(samples)),
         ids=draw(st.none() | st.lists(texts, min_size=samples, max_size=samples, unique=True)),
         split=draw(st.none() | texts),

@@ -38,7 +38,7 @@ def logits_with(value, where):
         ({"labels": LABELS[:3]}, r"labels have shape \(3,\).*pass classes of shape \(4,\)"),
         ({"labels": LABELS[:, None]}, r"labels have shape \(4, 1\)"),
         ({"labels": np.full(4, 2**63, np.uint64)}, "above 2"),
-        ({"labels": np.zeros((4, 3))}, r"soft labels of row 0 .*they sum to 0\).*whole numbers, not all 0"),
+        ({"labels": np.zeros((4, 3))}, r"soft labels of row 0 sum to 0, not to 1"),
         ({"labels": np.full((4, 3), 0.25)}, r"soft labels of row 0 .*sum to 0.75"),
         ({"labels": np.tile([3, -1, 1], (4, 1))}, "soft labels of row 0"),
         ({"labels": np.tile([np.nan, 0.5, 0.5], (4, 1))}, "soft labels of row 0"),
@@ -70,7 +70,6 @@ def test_wrong_values_are_refused_in_one_sentence(arguments, words):
     [
         ({"logits": "logits.npz"}, "logits are of type"),
         ({"logits": None}, "logits are missing"),
-        ({"labels": None}, "labels are missing"),
         ({"labels": np.array(["a", "b", "c", "d"])}, "labels are of type"),
         ({"ids": "abcd"}, "ids must be a sequence"),
         ({"ids": [1.0, 2.0, 3.0, 4.0]}, "ids must be strings or integers, not float"),

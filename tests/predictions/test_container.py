@@ -101,7 +101,7 @@ def test_saturated_float16_logits_do_not_overflow():
 
 
 def test_hard_labels_of_soft_labels_are_the_first_of_the_most_probable():
-    preds = Predictions.from_logits(LOGITS, [[2, 2, 1], [0, 3, 3], [0, 0, 9]])
+    preds = Predictions.from_logits(LOGITS, [[2, 2, 1], [0, 3, 3], [0, 0, 9]], labels_are="counts")
     assert preds.has_soft_labels
     assert preds.hard_labels.tolist() == [0, 1, 2]
     assert not Predictions.from_logits(LOGITS, LABELS).has_soft_labels
@@ -119,9 +119,9 @@ def test_it_is_frozen_and_says_what_it_is():
     [
         {"values": torch.zeros(3)},
         {"values": torch.zeros(3, 2, dtype=torch.float16)},
-        {"labels": torch.zeros(2, dtype=torch.int64)},
-        {"labels": torch.zeros(3, dtype=torch.int32)},
-        {"labels": torch.zeros(3, 2)},
+        {"labels_or_none": torch.zeros(2, dtype=torch.int64)},
+        {"labels_or_none": torch.zeros(3, dtype=torch.int32)},
+        {"labels_or_none": torch.zeros(3, 2)},
         {"kind": "scores"},
         {"masked_classes": (0,)},
         {"masked_classes": (-1,)},
@@ -129,7 +129,7 @@ def test_it_is_frozen_and_says_what_it_is():
     ],
 )
 def test_the_bare_constructor_checks_shapes_and_types(wrong):
-    right = {"values": torch.zeros(3, 2), "kind": "logits", "labels": torch.zeros(3, dtype=torch.int64)}
+    right = {"values": torch.zeros(3, 2), "kind": "logits", "labels_or_none": torch.zeros(3, dtype=torch.int64)}
     Predictions(**right)
     with pytest.raises(ValueError, match=r"values|labels|kind|masked_classes"):
         Predictions(**{**right, **wrong})

@@ -95,7 +95,7 @@ def test_a_logit_of_minus_infinity_has_an_infinite_nll():
 
 def test_labels_do_not_matter_out_of_distribution():
     inside, outside = three_classes(), three_classes(seed=3)
-    changed = replace(outside, labels=torch.ones_like(outside.labels))
+    changed = replace(outside, labels_or_none=torch.ones_like(outside.labels))
     assert metrics.ood_auroc(inside, changed) == metrics.ood_auroc(inside, outside)
     with pytest.raises(ValueError, match="have other masked classes"):
         metrics.ood_auroc(inside, replace(outside, masked_classes=()))

@@ -24,6 +24,9 @@ def example(samples=20):
     return Predictions.from_logits(
         rng.standard_normal((samples, 4)).astype(np.float32),
         rng.integers(1, 9, (samples, 4)),
+        labels_are="counts",
+        groups={"region": [f"r{i % 3}" for i in range(samples)], "month": np.arange(samples) % 12},
+        clusters=np.arange(samples) // 2,
         ids=[f"image-{i}" for i in range(samples)],
         weights=rng.random(samples),
         split="val",
@@ -211,7 +214,7 @@ def test_duplicate_ids_in_distant_blocks_are_found(tmp_path, ending):
 def test_ignored_labels_are_dropped_and_empty_blocks_skipped(tmp_path, ending):
     labels = torch.tensor([0, -100, -100, 1])
     path = tmp_path / f"preds{ending}"
-    Predictions(values=torch.eye(4)[:, :2].contiguous(), kind="logits", labels=labels).save(path)
+    Predictions(values=torch.eye(4)[:, :2].contiguous(), kind="logits", labels_or_none=labels).save(path)
     assert [block.labels.tolist() for block in open_predictions(path).blocks(rows=1)] == [[0], [1]]
     assert open_predictions(path).num_samples == 4
     assert Predictions.load(path).labels.tolist() == [0, 1]
@@ -239,7 +242,7 @@ def test_labels_from_another_file_in_step_with_the_blocks(tmp_path, ending):
     example().save(path)
     counts = np.random.default_rng(0).integers(1, 50, (20, 4))
     np.save(labels_path, counts)
-    blocks = list(open_predictions(path, labels=labels_path).blocks(rows=3))
+    blocks = list(open_predictions(path, labels=labels_path, labels_are="counts").blocks(rows=3))
     np.testing.assert_allclose(concatenate(blocks).labels, counts / counts.sum(1, keepdims=True), rtol=1e-15)
     labels_path.write_bytes(b"no array")
     with pytest.raises(ValueError, match=r"counts\.npy"):

@@ -31,9 +31,9 @@ def test_extra_dimensions_are_flattened_and_ignored_positions_dropped(case):
     rows, kept = flattened_rows(values, labels, ignore_index=-100)
     if not rows:
         with pytest.raises(ValueError, match="every label is ignore_index"):
-            Predictions.from_logits(values, labels)
+            Predictions.from_logits(values, labels, class_dim=1)
         return
-    preds = Predictions.from_logits(values, labels)
+    preds = Predictions.from_logits(values, labels, class_dim=1, labels_are="counts")
     assert preds.values.tolist() == rows
     if preds.has_soft_labels:
         counts = np.array(kept, np.float64)
@@ -99,13 +99,13 @@ def test_one_channel_of_a_segmentation_becomes_two_classes():
 
 
 def test_soft_labels_of_a_binary_output_have_two_columns():
-    preds = Predictions.from_probs([0.3, 0.6], [[3, 1], [0, 2]])
+    preds = Predictions.from_probs([0.3, 0.6], [[3, 1], [0, 2]], labels_are="counts")
     assert preds.labels.tolist() == [[0.75, 0.25], [0.0, 1.0]]
 
 
 def test_counts_and_probabilities_mixed_in_one_matrix():
     labels = np.array([[0.2, 0.3, 0.5], [5.0, 0.0, 15.0], [0.0, 1.0, 0.0]])
-    preds = Predictions.from_logits(np.zeros((3, 3)), labels)
+    preds = Predictions.from_logits(np.zeros((3, 3)), labels, labels_are="counts")
     assert preds.labels.tolist() == [[0.2, 0.3, 0.5], [0.25, 0.0, 0.75], [0.0, 1.0, 0.0]]
 
 

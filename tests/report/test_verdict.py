@@ -2,12 +2,12 @@ import math
 
 import pytest
 
-from focalcal.metrics import Evaluation
+from focalcal.metrics import CalibrationTest, Evaluation
 from focalcal.report.verdict import BALANCED, UNDECIDED, shows_miscalibration, tendency, verdict
 
 
-def said(values, intervals=None):
-    return " ".join(verdict(Evaluation(values, 100, 2, 15, intervals or {}, 0.9)))
+def said(values, intervals=None, test=None):
+    return " ".join(verdict(Evaluation(values, 100, 2, 15, intervals or {}, 0.9, calibration_test=test)))
 
 
 @pytest.mark.parametrize(
@@ -27,19 +27,19 @@ def test_confidence(gap, interval, words):
 
 
 @pytest.mark.parametrize(
-    ("ece", "low", "words"),
+    ("p_value", "words"),
     [
-        (0.05, 0.04, "the model is miscalibrated"),
-        (0.05, 0.009, "no miscalibration is detected."),
-        (0.005, 0.0, "no miscalibration is detected."),
-        (0.05, math.nan, "the model is miscalibrated"),
-        (0.015, math.nan, "detected without an interval"),
-        (0.009, math.nan, "no miscalibration is detected."),
+        (0.41, "no miscalibration detected (p = 0.41)."),
+        (0.051, "no miscalibration detected (p = 0.051)."),
+        (0.049, "the model is miscalibrated (p = 0.049)."),
+        (0.0002, "the model is miscalibrated (p < 0.001)."),
     ],
 )
-def test_ece_and_its_floor(ece, low, words):
-    intervals = {} if math.isnan(low) else {"ece": (low, 2 * ece)}
-    assert words in said({"ece": ece, "ece_floor": 0.01}, intervals)
+def test_the_test_of_calibration_decides(p_value, words):
+    """An ECE of 1.22% was "within what a perfect model would show (0.99%)": now there is a range, and a p-value."""
+    sentence = said({"ece": 0.0122}, test=CalibrationTest(p_value, 0.0122, (0.0071, 0.0138)))
+    facts = "ECE is 1.22%; a perfectly calibrated model would show 0.71% to 1.38% on these samples (5% to 95%)"
+    assert sentence == f"{facts}: {words}"
 
 
 def test_balance_without_an_interval_takes_many_samples():
@@ -59,10 +59,9 @@ def test_samples_that_are_all_right_or_all_wrong(n, accuracy, confidence, decide
         "signed_gap": gap,
         "mean_confidence": confidence,
         "ece": abs(gap),
-        "ece_floor": 0.05,
     }
     ends = {"signed_gap": (gap - 0.01, gap + 0.01), "ece": (abs(gap) - 0.01, abs(gap) + 0.01)}
-    found = Evaluation(values, n, 2, 15, ends, 0.9)
+    found = Evaluation(values, n, 2, 15, ends, 0.9, calibration_test=CalibrationTest(0.01, abs(gap), (0.0, 0.05)))
     assert (tendency(found) != UNDECIDED) == decided
     assert shows_miscalibration(found) == decided
     assert ("too few to detect miscalibration" in " ".join(verdict(found))) == (not decided)
@@ -75,4 +74,4 @@ def test_an_infinite_loss():
 
 def test_nothing_is_said_without_the_numbers():
     assert said({"nll": 1.0}) == ""
-    assert said({"signed_gap": math.nan, "ece": math.nan, "ece_floor": math.nan}) == ""
+    assert said({"signed_gap": math.nan, "ece": math.nan}) == ""

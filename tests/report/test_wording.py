@@ -21,7 +21,7 @@ def test_an_over_confident_model():
     assert headline(found).startswith("Over-confident by ")
     assert sentences(found)[0].startswith("Mean confidence")
     assert "repairs most of it" in sentences(found)[-1]
-    assert "which is within what a perfect model would show" in sentences(found)[-1]
+    assert "no miscalibration detected any more (p = 0." in sentences(found)[-1]
     assert next_steps(found)[0].startswith("Divide the logits by T = ")
     assert next_steps(found)[1].startswith("Fit T on validation predictions")
 
@@ -58,7 +58,7 @@ def two_errors(confidences=(0.95, 0.65), n=4000):
 def test_errors_that_cancel_out():
     found = model(two_errors())
     assert headline(found) == "Right on average, and yet miscalibrated"
-    assert "more than a perfect model would show" in sentences(found)[-1]
+    assert "it is still miscalibrated (p < 0.001)" in sentences(found)[-1]
     assert any(step.startswith("One temperature is not enough") for step in next_steps(found))
 
 
@@ -123,18 +123,19 @@ def test_steps_follow_from_the_verdict():
 def test_soft_labels_are_named():
     preds = world(200, 3)
     soft = torch.nn.functional.one_hot(preds.labels, 3) * 3 + 1
-    found = model(Predictions.from_logits(preds.values, soft))
+    found = model(Predictions.from_logits(preds.values, soft, labels_are="counts"))
     assert "the labels are soft" in next_steps(found)[-1]
     assert model_content(found)["facts"] == "200 samples, 3 classes, soft labels"
 
 
-def test_the_floor_of_the_scaled_model_stands_beside_its_ece():
+def test_the_range_of_a_perfect_model_stands_beside_the_ece():
     found = model(world(3000, 4, sharpness=2.0))
-    floor = written("ece_floor", found.after.values["ece_floor"])
-    assert floor != written("ece_floor", found.before.values["ece_floor"])
-    assert sentences(found)[-1].endswith(f"would show at this sample size ({floor}).")
+    before, after = (one.calibration_test.range_text for one in (found.before, found.after))
+    assert before != after
+    assert f"a perfectly calibrated model would show {after}: " in sentences(found)[-1]
     tile = next(tile for tile in model_content(found)["tiles"] if tile["title"] == "ECE")
-    assert tile["beside"].endswith(f"scaled {written('ece', found.after.values['ece'])} (floor {floor})")
+    scaled = written("ece", found.after.values["ece"])
+    assert tile["beside"] == f"perfect model {before} · scaled {scaled} (perfect model {after})"
 
 
 def test_without_intervals():

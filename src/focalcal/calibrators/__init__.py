@@ -7,6 +7,7 @@ from focalcal.calibrators.binary import BetaCalibration, PlattScaling, Quadratic
 from focalcal.calibrators.drift import CalibratorDrift, ScoreChange, calibrator_drift
 from focalcal.calibrators.ensemble import EnsembleTemperatureScaling
 from focalcal.calibrators.focal import FocalInverse, FocalTemperatureScaling
+from focalcal.calibrators.folding import fold, fold_into
 from focalcal.calibrators.identity import Identity
 from focalcal.calibrators.one_vs_rest import HistogramBinning, IsotonicCalibration
 from focalcal.calibrators.record import FitRecord
@@ -39,5 +40,7 @@ __all__ = [
     "VectorScaling",
     "build_calibrator",
     "calibrator_drift",
+    "fold",
+    "fold_into",
     "load_calibrator",
 ]

@@ -104,7 +104,7 @@ class AffineCalibrator(LogitCalibrator):
             return "mixes in the uniform distribution, because saved probabilities are exactly 0,"
         return "is linear in log-probabilities, not in logits,"
 
-    def _linear_map(self) -> tuple[Tensor, Tensor] | None:
+    def _linear_map(self, classes: int) -> tuple[Tensor, Tensor] | None:
         if self.mixture_ is not None or self.of_log_probs:
             return None
         matrix = self.weight_ if self.weight_.ndim == 2 else torch.diag(self.weight_)

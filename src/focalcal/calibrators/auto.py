@@ -176,8 +176,8 @@ class AutoCalibration(LogitCalibrator):
     def _why_not_linear(self) -> str:
         return "mixes several calibrators" if len(self.members_) > 1 else self.members_[0][1]._why_not_linear
 
-    def _linear_map(self) -> tuple[Tensor, Tensor] | None:
-        return self.members_[0][1]._linear_map() if len(self.members_) == 1 else None
+    def _linear_map(self, classes: int) -> tuple[Tensor, Tensor] | None:
+        return self.members_[0][1]._linear_map(classes) if len(self.members_) == 1 else None
 
     def _description(self) -> str:
         taken = sorted((one for one in self.candidates_ if one.weight > 0), key=lambda one: -one.weight)

@@ -82,8 +82,11 @@ class Calibrator(ABC):
         self._check_ready()
         return self._module()
 
-    def linear_map(self) -> tuple[Tensor, Tensor]:
+    def linear_map(self, classes: int | None = None) -> tuple[Tensor, Tensor]:
         """The calibrated logits as a linear map W z + b of the logits, for folding it into a network's last layer.
+
+        Args:
+            classes: K, for a calibrator that was never fitted; otherwise that of the fit.
 
         Returns:
             W, (K, K), and b, (K,), float64; the probabilities are those of :meth:`transform`.
@@ -92,7 +95,10 @@ class Calibrator(ABC):
             ValueError: the calibrator is not a linear map of logits.
         """
         self._check_ready()
-        found = self._linear_map()
+        size = classes if self.record_ is None else self.record_.classes
+        if size is None:
+            raise ValueError(f"This {type(self).__name__} was never fitted; say how many classes there are.")
+        found = self._linear_map(size)
         if found is None:
             raise ValueError(f"{type(self).__name__} {self._why_not_linear} and cannot be folded into a linear layer.")
         return found
@@ -157,8 +163,8 @@ class Calibrator(ABC):
     def _why_not_linear(self) -> str:
         return "is not a linear map of the logits"
 
-    def _linear_map(self) -> tuple[Tensor, Tensor] | None:
-        """W and b, or None."""
+    def _linear_map(self, classes: int) -> tuple[Tensor, Tensor] | None:
+        """W and b of this many classes, or None."""
         return None
 
     def _description(self) -> str:
@@ -187,7 +193,13 @@ class Calibrator(ABC):
 
 
 class LogitModule(nn.Module):
-    """Logits calibrated along axis 1, whatever axes follow."""
+    """Logits calibrated along axis 1, whatever axes follow.
+
+    Attributes:
+        inner_type: Type that is computed in where many digits matter; see `compute_in_float32`.
+    """
+
+    inner_type: torch.dtype = torch.float64
 
     def calibrate(self, logits: Tensor) -> Tensor:
         """Calibrate logits (N, K)."""
@@ -199,6 +211,14 @@ class LogitModule(nn.Module):
             return self.calibrate(logits)
         rows = logits.movedim(1, -1)
         return self.calibrate(rows.reshape(-1, rows.shape[-1])).reshape(rows.shape).movedim(-1, 1)
+
+
+def compute_in_float32(module: nn.Module) -> nn.Module:
+    """Let a calibrator's module do without float64, which not every device has; fewer digits are right then."""
+    for part in module.modules():
+        if isinstance(part, LogitModule):
+            part.inner_type = torch.float32
+    return module.float()
 
 
 def at_least_float32(logits: Tensor) -> Tensor:

@@ -115,7 +115,7 @@ class ScoreCalibrator(LogitCalibrator):
     def _module(self) -> nn.Module:
         return ScoreLogits(self._name, self.coefficients_, self.bias_, self.temperature_, self.mixture_)
 
-    def _linear_map(self) -> tuple[Tensor, Tensor] | None:
+    def _linear_map(self, classes: int) -> tuple[Tensor, Tensor] | None:
         if self._name != "platt" or self.mixture_ is not None:
             return None
         signs = torch.tensor([-0.5, 0.5], dtype=torch.float64)

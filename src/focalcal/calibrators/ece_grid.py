@@ -34,10 +34,10 @@ class ScaledScores:
     Attributes:
         logits: (N, K).
         maxima: (N, 1), the largest of each row.
-        correct: (N,) bool, the first largest logit is the label.
+        correct: (N,) bool, as in `ConfidenceSamples`.
         weight: (N,) float64, or None.
-        behind: (N,) float64, by how much the largest logit of an answer is below the largest of all; None where no
-            class is masked, so that it is by 0.
+        behind: (N,) float64, by how much the logit that confidence is of is below the largest of all; None where it
+            is the largest itself: where predictions are measured by predicted class and no class is masked.
     """
 
     logits: Tensor
@@ -58,6 +58,9 @@ class ScaledScores:
         logits = preds.logits()
         top = preds.values.amax(1, keepdim=True)
         maxima = top if preds.kind == "logits" else logits.amax(1, keepdim=True)
+        if preds.of != "top":
+            behind = (maxima.double() - logits[:, 1:].double()).squeeze(1)
+            return cls(logits, maxima, preds.hard_labels == 1, preds.weights, behind)
         if not preds.masked_classes:
             return cls(logits, maxima, _is_first_maximum(preds.values, top, preds.hard_labels), preds.weights)
         correct = sample_statistics(preds).correct
@@ -121,7 +124,7 @@ def fit_temperature_on_grid(preds: Predictions, grid: Sequence[float], bins: int
     sample = scores.every(max(1, len(preds) // _SAMPLE_ROWS))
     start = bisect_left(ascending, True, key=lambda temperature: _gap_and_error(sample, temperature, bins)[0] <= 0)
     errors: dict[float, float] = {}
-    if scores.behind is not None:  # the confidence of an answer behind a masked class grows with T
+    if scores.behind is not None:  # a confidence that is not the largest grows with T
         errors = {temperature: _gap_and_error(scores, temperature, bins)[1] for temperature in ascending}
         return float(min(grid, key=errors.__getitem__))
     _walk(scores, bins, ascending[start:], errors, outwards=-1)

@@ -83,8 +83,8 @@ class MixedMembers(LogitModule):
         self.register_buffer("weights", torch.tensor(list(weights), dtype=torch.float64))
 
     def calibrate(self, logits: Tensor) -> Tensor:
-        """Calibrate logits (N, K), in float64 inside; a masked class (−inf) stays masked."""
-        inputs = logits.double()
+        """Calibrate logits (N, K); a masked class (−inf) stays masked."""
+        inputs = logits.to(self.inner_type)
         total = sum(
             weight * member(inputs).softmax(1) for weight, member in zip(self.weights, self.members, strict=True)
         )

@@ -116,6 +116,6 @@ class InverseFocalLogits(LogitModule):
         self.register_buffer("temperature", torch.tensor(temperature, dtype=torch.float64))
 
     def calibrate(self, logits: Tensor) -> Tensor:
-        """Calibrate logits (N, K); inside it is float64, because powers of 1 − q go far below what float32 can hold."""
-        nll = accurate_nll(logits.double() / self.temperature.double())
+        """Calibrate logits (N, K); powers of 1 − q go far below what float32 can hold."""
+        nll = accurate_nll(logits.to(self.inner_type) / self.temperature.to(self.inner_type))
         return inverse_logits(nll, self.gamma).to(logits.dtype)

@@ -38,20 +38,20 @@ def accurate_nll(logits: Tensor) -> Tensor:
 
 
 def inverse_logits(nll: Tensor, gamma: float) -> Tensor:
-    """Logits log h(q) = log q − log g(q, γ) at q = exp(−nll), float64; its softmax is the posterior.
+    """Logits log h(q) = log q − log g(q, γ) at q = exp(−nll), of its type; its softmax is the posterior.
 
     Examples:
         >>> q = torch.tensor([0.7743, 0.2257], dtype=torch.float64)  # what minimises the focal loss, γ = 1, at p = 0.9
         >>> inverse_logits(-q.log(), 1.0).softmax(0).round(decimals=3)
         tensor([0.9000, 0.1000], dtype=torch.float64)
     """
-    bounded = nll.clamp(min=smallest_nll(gamma))
+    bounded = nll.clamp(min=smallest_nll(gamma, nll.dtype))
     return -bounded - factor_from_nll(bounded, gamma).log()
 
 
-def smallest_nll(gamma: float) -> float:
-    """Below this, (1 − q)^γ would leave the range of float64; q is then 1 to any precision that matters."""
-    return math.exp(-600.0 / max(1.0, abs(gamma)))
+def smallest_nll(gamma: float, dtype: torch.dtype = torch.float64) -> float:
+    """Below this, (1 − q)^γ would leave the range of its type; q is then 1 to any precision that matters."""
+    return math.exp((-600.0 if dtype == torch.float64 else -80.0) / max(1.0, abs(gamma)))
 
 
 def fit_temperature_and_gamma(preds: Predictions, inverse_temperature: float) -> tuple[float, float]:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from focalcal.calibrators.base import Calibrator
 from focalcal.predictions import Predictions
@@ -31,6 +32,9 @@ class Identity(Calibrator):
 
     def _module(self) -> nn.Module:
         return nn.Identity()
+
+    def _linear_map(self, classes: int) -> tuple[Tensor, Tensor]:
+        return torch.eye(classes, dtype=torch.float64), torch.zeros(classes, dtype=torch.float64)
 
     def _learned(self) -> dict[str, Any]:
         return {}

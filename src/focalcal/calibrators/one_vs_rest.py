@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from focalcal.calibrators.base import Calibrator, LogitModule
 from focalcal.calibrators.files import learned_number, learned_tensor
 from focalcal.calibrators.uniform_mixture import effective_samples
-from focalcal.metrics.binning import bin_index, check_bins, sum_by_index
+from focalcal.metrics.binning import bin_index, check_bins, edges, sum_by_index
 from focalcal.predictions import Predictions
 
 
@@ -23,24 +23,25 @@ class CurveModule(LogitModule):
 
     @abstractmethod
     def curves(self, probs: Tensor) -> Tensor:
-        """The curve of each class at its probabilities, (N, K) float64 of at least 0, not yet normalised."""
+        """The curve of each class at its probabilities, (N, K) of at least 0, not yet normalised."""
 
     def probs(self, probs: Tensor, possible: Tensor | None = None) -> Tensor:
-        """Calibrated probabilities (N, K) float64. A row that all curves map to 0 is left as it was.
+        """Calibrated probabilities (N, K) of the inner type. A row that all curves map to 0 is left as it was.
 
         Args:
             probs: Probabilities (N, K).
             possible: (N, K), 0 for a masked class, which keeps the probability 0, and 1 for others; None if all are.
         """
-        possible = torch.ones_like(probs, dtype=torch.float64) if possible is None else possible.double()
-        mapped = self.curves(probs.double()) * possible
+        probs = probs.to(self.inner_type)
+        possible = torch.ones_like(probs) if possible is None else possible.to(self.inner_type)
+        mapped = self.curves(probs) * possible
         total = mapped.sum(1, keepdim=True)
-        calibrated = torch.where(total > 0, mapped / total, probs.double())
+        calibrated = torch.where(total > 0, mapped / total, probs)
         return (1 - self.smoothing) * calibrated + self.smoothing * possible / possible.sum(1, keepdim=True)
 
     def calibrate(self, logits: Tensor) -> Tensor:
         """Calibrate logits (N, K); a class that gets probability 0 has logit −inf."""
-        return self.probs(logits.double().softmax(1), logits > -torch.inf).log().to(logits.dtype)
+        return self.probs(logits.to(self.inner_type).softmax(1), logits > -torch.inf).log().to(logits.dtype)
 
 
 class OneVsRestCalibrator(Calibrator):
@@ -171,8 +172,10 @@ class PiecewiseLinear(CurveModule):
         right = torch.searchsorted(self.thresholds, points).clamp(1, self.thresholds.shape[1] - 1)
         x0, x1 = self.thresholds.gather(1, right - 1), self.thresholds.gather(1, right)
         y0, y1 = self.values.gather(1, right - 1), self.values.gather(1, right)
-        share = ((points - x0) / (x1 - x0)).clamp(0.0, 1.0)
-        return torch.where(x1 == torch.inf, y0, torch.lerp(y0, y1, share)).T
+        # Beyond the last threshold, and where two thresholds round to one number, the curve is the lower point's.
+        inside = (x1 < torch.inf) & (x0 < x1)
+        share = ((points - x0) / torch.where(inside, x1 - x0, 1.0)).clamp(0.0, 1.0)
+        return torch.where(inside, torch.lerp(y0, y1, share), y0).T
 
 
 def _padded(rows: tuple[Tensor, ...], end: float | None) -> Tensor:
@@ -251,14 +254,15 @@ class BinFrequencies(CurveModule):
     """A step function for each class over bins of equal width."""
 
     frequency: Tensor
+    inner_edges: Tensor
 
     def __init__(self, frequency: Tensor, smoothing: float) -> None:
         super().__init__(smoothing)
         self.register_buffer("frequency", frequency.clone())
+        self.register_buffer("inner_edges", edges(frequency.shape[1])[1:-1], persistent=False)
 
     def curves(self, probs: Tensor) -> Tensor:
         """The frequency of each probability's bin, (N, K)."""
-        classes, bins = self.frequency.shape
-        index = bin_index(probs.contiguous(), bins)
-        found = self.frequency[torch.arange(classes), index]
+        index = torch.bucketize(probs.contiguous(), self.inner_edges)
+        found = self.frequency[torch.arange(len(self.frequency)), index]
         return torch.where(found.isnan(), probs, found)

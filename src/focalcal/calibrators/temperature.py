@@ -129,10 +129,9 @@ class TemperatureScaling(LogitCalibrator):
     def _why_not_linear(self) -> str:
         return "mixes in the uniform distribution" if self.uniform_share_ else super()._why_not_linear
 
-    def _linear_map(self) -> tuple[Tensor, Tensor] | None:
+    def _linear_map(self, classes: int) -> tuple[Tensor, Tensor] | None:
         if self.uniform_share_:
             return None
-        classes = 1 if self.record_ is None else self.record_.classes
         identity = torch.eye(classes, dtype=torch.float64)
         return identity / self.temperature_, torch.zeros(classes, dtype=torch.float64)
 

@@ -11,6 +11,7 @@ from focalcal.cli.data import data_app
 from focalcal.cli.demo import demo
 from focalcal.cli.doctor import doctor
 from focalcal.cli.evaluate import evaluate
+from focalcal.cli.export import export
 from focalcal.cli.failures import run
 from focalcal.cli.options import help_text
 from focalcal.cli.paper import paper_app
@@ -28,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (demo, train, sweep, evaluate, compare, calibrate, doctor, report, translate):
+for command in (demo, train, sweep, evaluate, compare, calibrate, export, doctor, report, translate):
     app.command(help=help_text(command))(command)
 app.add_typer(recipes_app, name="recipes")
 app.add_typer(data_app, name="data")

@@ -16,7 +16,7 @@ from focalcal.base.progress import note, spinner
 from focalcal.cli.inputs import open_input, predictions_file
 from focalcal.cli.options import READ_MANY_OPTIONS, Json, option, packed
 from focalcal.cli.output import print_json, results
-from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.report.readings import written, written_change
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def calibrate(
     if val_path is not None:
         val = open_input(val_path, reading).read()
         test_name, val_name = distinct_names([test_path, val_path])
-        said = [*_check_pair(test, val, (test_name, val_name), allow_test), *_fit(chosen, val, allow_test)]
+        said = [*_check_pair(test, val, (test_name, val_name), allow_test), *fit_calibrator(chosen, val, allow_test)]
     result, before, after = _apply(chosen, test, bins)
     if math.isfinite(before.values["nll"]) and math.isinf(after.values["nll"]):
         said.append(_infinite_nll(chosen))
@@ -192,7 +192,7 @@ def _check_pair(test: Predictions, val: Predictions, names: tuple[str, str], all
     return said
 
 
-def _fit(calibrator: Calibrator, val: Predictions, allow_test: bool) -> list[str]:
+def fit_calibrator(calibrator: Calibrator, val: Predictions, allow_test: bool) -> list[str]:
     """Fit, and return what the fit warned of."""
     from focalcal.calibrators import CalibrationWarning
 
@@ -207,7 +207,8 @@ def _apply(calibrator: Calibrator, test: Predictions, bins: int) -> tuple[Predic
 
     with spinner("applying"):
         result = calibrator.transform(test)
-        before, after = (evaluate(preds, metrics=COMPARED, bins=bins, bootstrap=0) for preds in (test, result))
+        names = names_for(COMPARED, test.num_classes, test.of)
+        before, after = (evaluate(preds, metrics=names, bins=bins, bootstrap=0) for preds in (test, result))
     return result, before, after
 
 
@@ -299,7 +300,7 @@ class _Calibration:
         table = Table("metric")
         for heading in ("uncalibrated", "calibrated", "change"):
             table.add_column(heading, justify="right", no_wrap=True)
-        for name in COMPARED:
+        for name in self.before.values:
             before, after = self.before.values[name], self.after.values[name]
             cells = (written(name, before), written(name, after), written_change(name, after - before))
             table.add_row(METRICS[name].heading, *cells)
@@ -312,12 +313,11 @@ class _Calibration:
     def _summary(self) -> str:
         """Say what was done, and what became of NLL and ECE."""
         source = "not fitted" if self.val is None else f"fitted on {self.val}"
-        floor = written("ece_floor", self.after.values["ece_floor"])
         gain = "" if self.phi is None else f" (PHI {100 * self.phi:.1f}%)".replace("-", "−")
         moves = f"NLL {self._move('nll')}{gain}, ECE {self._move('ece')}"
-        return (
-            f"{self.calibrator.method}, {source}: {moves}; a perfectly calibrated model would show an ECE of {floor}."
-        )
+        test = self.after.calibration_test
+        chance = "" if test is None else f" {test}"
+        return f"{self.calibrator.method}, {source}: {moves}.{chance}"
 
     def _move(self, name: str) -> str:
         before, after = (written(name, found.values[name]) for found in (self.before, self.after))

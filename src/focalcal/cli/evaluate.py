@@ -11,7 +11,7 @@ import typer
 
 from focalcal.base.files import check_destination
 from focalcal.base.progress import note, spinner
-from focalcal.cli.gates import GATE_OPTIONS, Gate, chosen_gates
+from focalcal.cli.gates import GATE_OPTIONS, Gate, Judge, checked_side, chosen_gates
 from focalcal.cli.inputs import open_input
 from focalcal.cli.ood import measure_ood, named_files, print_ood
 from focalcal.cli.options import READ_OPTIONS, Bins, Bootstrap, Json, Level, Seed, names_in, packed
@@ -40,6 +40,14 @@ def evaluate(
     bootstrap: Bootstrap = 1000,
     level: Level = 0.9,
     seed: Seed = 0,
+    method: Annotated[
+        str | None,
+        typer.Option(help="Method of all intervals: honest, basic, percentile or bca; by default each metric's own."),
+    ] = None,
+    intervals: Annotated[bool, typer.Option(help="Whether to compute confidence intervals.")] = True,
+    judge: Annotated[
+        str, typer.Option(help="estimate or upper: what a threshold is compared with, the number or its worse end.")
+    ] = "estimate",
     metrics: Annotated[str | None, typer.Option(help="Only these, separated by commas: ece,nll,error.")] = None,
     convention: Annotated[
         str, typer.Option(help="torchmetrics or netcal: show ECE and MCE as they bin, and how far they move.")
@@ -60,12 +68,16 @@ def evaluate(
     Reads .safetensors, .npz, .parquet or .csv with labels and logits or probabilities. Prints every metric with its
     confidence interval, and a verdict in words.
 
+    The intervals of calibration errors cover the truth whatever it is, and need no resampling; --bootstrap is for the
+    others.
+
     There is a --max-METRIC and a --min-METRIC for every metric, which take fractions (0.02 is 2%). The exit code is 1
-    if such a threshold is exceeded, and 2 for bad input.
+    if such a threshold is exceeded, and 2 for bad input. With --judge upper the whole interval has to meet it.
 
     Examples:
       focalcal evaluate test.safetensors
       focalcal evaluate test.npz --max-ece 0.02 --min-accuracy 0.9
+      focalcal evaluate test.npz --max-ece 0.05 --judge upper
       focalcal evaluate test.npz --json --metrics ece,nll --bootstrap 0
       focalcal evaluate test.npz --report report.html
       focalcal evaluate test.npz --ood other=new.npz
@@ -78,7 +90,8 @@ def evaluate(
     if report is not None:
         check_destination(report, [predictions] if predictions.is_file() else [])
     chosen = names_in(metrics, "--metrics")
-    measurement = _measure(predictions, chosen, thresholds, convention, settings, reading)
+    wanted = {"method": method, "intervals": intervals}
+    measurement = _measure(predictions, chosen, thresholds, convention, settings | wanted, reading, checked_side(judge))
     outside = measure_ood(predictions, named_files(ood or []), reading)
     if json:
         content = measurement.to_dict(settings)
@@ -125,15 +138,19 @@ class _Measurement:
     evaluation: Evaluation
     gates: list[Gate]
     other_bins: _InOtherBins | None
+    judge: Judge = "estimate"
+
+    def judged(self, gate: Gate) -> float:
+        """Return what a gate is compared with."""
+        return gate.judged(self.evaluation, self.judge)
 
     @property
     def failures(self) -> list[str]:
-        values = self.evaluation.values
-        return [gate.failure(values[gate.metric]) for gate in self.gates if not gate.is_met(values[gate.metric])]
+        found = [(gate, self.judged(gate)) for gate in self.gates]
+        return [gate.failure(value, self.judge) for gate, value in found if not gate.is_met(value)]
 
     def to_dict(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Return everything for JSON: no path of the machine, only the file's name."""
-        values = self.evaluation.values
         return {
             "file": Path(self.file.path).name,
             "kind": self.file.kind,
@@ -142,7 +159,8 @@ class _Measurement:
             "bootstrap": settings["bootstrap"],
             "seed": settings["seed"],
             "verdict": verdict(self.evaluation),
-            "gates": [gate.to_dict(values[gate.metric]) for gate in self.gates],
+            "judge": self.judge,
+            "gates": [gate.to_dict(self.judged(gate)) for gate in self.gates],
             "gates_met": not self.failures,
             **({} if self.other_bins is None else {"convention": self.other_bins.to_dict()}),
         }
@@ -161,7 +179,7 @@ class _Measurement:
         from rich.text import Text
 
         for gate in self.gates:
-            met = gate.is_met(self.evaluation.values[gate.metric])
+            met = gate.is_met(self.judged(gate))
             words, style = ("met", "green") if met else ("NOT MET", "bold red")
             results().print(Text(f"{gate.option}: {words}", style=style))
 
@@ -173,6 +191,7 @@ def _measure(
     convention: str,
     settings: dict[str, Any],
     reading: dict[str, Any],
+    judge: Judge,
 ) -> _Measurement:
     from focalcal.metrics import evaluate
 
@@ -184,7 +203,9 @@ def _measure(
     for gate in gates:
         if gate.metric not in evaluation.values:
             raise ValueError(f"{gate.metric} cannot be computed from these predictions; leave out {gate.option}.")
-    return _Measurement(path.resolve().name, file, evaluation, gates, other_bins)
+        if judge == "upper" and gate.metric not in evaluation.intervals:
+            raise ValueError(f"{gate.metric} has no interval here, which --judge upper needs; leave out {gate.option}.")
+    return _Measurement(path.resolve().name, file, evaluation, gates, other_bins, judge)
 
 
 def _in_other_bins(file: PredictionsFile, bins: int, convention: str) -> _InOtherBins:

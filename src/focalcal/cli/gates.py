@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from focalcal.cli.options import option
 from focalcal.metrics.catalogue import METRICS
 
+if TYPE_CHECKING:
+    from focalcal.metrics import Evaluation
+
 Side = Literal["max", "min"]
+# What a threshold is compared with: the estimate, or the end of its interval that is worse.
+Judge = Literal["estimate", "upper"]
 
 # The ones that most people need; the others work the same and would only hide these in the help.
 _SHOWN = ("max_error", "max_nll", "max_ece", "max_ada_ece", "max_classwise_ece", "min_accuracy")
@@ -64,17 +69,33 @@ class Gate:
         """Return whether the value meets the threshold; an undefined one never does."""
         return value <= self.limit if self.side == "max" else value >= self.limit
 
-    def failure(self, value: float) -> str:
+    def judged(self, evaluation: Evaluation, judge: Judge) -> float:
+        """Return the estimate, or the end of its interval that is farther from meeting the threshold."""
+        if judge == "estimate":
+            return evaluation.values[self.metric]
+        return evaluation.intervals[self.metric][1 if self.side == "max" else 0]
+
+    def failure(self, value: float, judge: Judge = "estimate") -> str:
         """Say in a sentence which threshold is exceeded, and by which value."""
+        what = self.metric
+        if judge == "upper":
+            what = f"the {'upper' if self.side == 'max' else 'lower'} end of the interval of {self.metric}"
         if math.isnan(value):
-            return f"{self.metric} is undefined on these predictions, so {self.option} is not met."
+            return f"{what} is undefined on these predictions, so {self.option} is not met."
         short = f"{value:.6g}"
         shown = short if float(short) != self.limit else repr(value)
-        return f"{self.metric} is {shown}, {'above' if self.side == 'max' else 'below'} {self.option}."
+        return f"{what} is {shown}, {'above' if self.side == 'max' else 'below'} {self.option}."
 
     def to_dict(self, value: float) -> dict[str, Any]:
         """Return the threshold and its result, for JSON."""
         return {"metric": self.metric, self.side: self.limit, "value": value, "met": self.is_met(value)}
+
+
+def checked_side(judge: str) -> Judge:
+    """Return what thresholds are compared with; raises for any other word."""
+    if judge not in get_args(Judge):
+        raise ValueError(f"--judge is {judge!r}; it must be estimate or upper.")
+    return cast(Judge, judge)
 
 
 def chosen_gates(options: Mapping[str, float]) -> list[Gate]:

@@ -13,7 +13,9 @@ Command = Callable[..., None]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 Bins = Annotated[int, typer.Option(min=1, help="Number of bins of the binned metrics; at most 10,000.")]
-Bootstrap = Annotated[int, typer.Option(min=0, help="Number of resamples for the confidence intervals; 0 for none.")]
+Bootstrap = Annotated[
+    int, typer.Option(min=0, help="Number of resamples for the intervals that are made of them; 0 for none of those.")
+]
 Level = Annotated[float, typer.Option(help="Level of the confidence intervals; 0.9 for 90%.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed for the resamples; the same seed gives the same result.")]
 Changes = Annotated[

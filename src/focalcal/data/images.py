@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from focalcal.data.augment import Augmentation
 from focalcal.data.image_files import ImageFiles
@@ -46,6 +46,23 @@ def _constants(of: Normalisation, size: torch.Size, device: torch.device) -> tup
     whole = (len(of.mean), *size)
     scale, shift = (part.float().expand(whole).contiguous().to(device) for part in (1 / (255 * std), -mean / std))
     return scale, shift
+
+
+class NormalisedPixels(nn.Module):
+    """The normalisation of image data as a layer, to put before a network that is to take bytes."""
+
+    scale: Tensor
+    shift: Tensor
+
+    def __init__(self, normalisation: Normalisation) -> None:
+        super().__init__()
+        scale, shift = _constants(normalisation, torch.Size((1, 1)), torch.device("cpu"))
+        self.register_buffer("scale", scale)
+        self.register_buffer("shift", shift)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Normalise (B, C, H, W) bytes."""
+        return self.shift + images.to(self.scale.dtype) * self.scale
 
 
 class ImageSamples:

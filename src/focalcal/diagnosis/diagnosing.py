@@ -140,7 +140,7 @@ def _facts(source: Predictions | PredictionsFile, patient: Patient) -> dict[str,
         "ids": preds.ids is not None,
         "weights": preds.weights is not None,
         "provenance": dict(preds.provenance),
-        "accuracy": _mean(statistics.correct, statistics.weight),
+        "accuracy": _mean(statistics.right, statistics.weight),
         "mean_confidence": _mean(statistics.confidence, statistics.weight),
     }
 

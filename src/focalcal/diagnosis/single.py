@@ -10,8 +10,8 @@ from torch import Tensor
 
 from focalcal.diagnosis.findings import Finding, Patient, share
 from focalcal.diagnosis.pairs import row_hashes
-from focalcal.metrics.binning import equal_width_sums, mean_gap
-from focalcal.metrics.floor import ece_floor_of_sums, floor_sums
+from focalcal.metrics.calibration_testing import judge_gaps
+from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
 from focalcal.predictions import row_sum_tolerance
 from focalcal.predictions.masking import answer_classes, answers
 from focalcal.temperature import fit_inverse_temperature
@@ -33,7 +33,7 @@ _SURE = 0.999
 # The paper's grid of temperatures; networks that are trained and saved properly stay well inside.
 _USUAL_TEMPERATURES = (0.1, 10.0)
 # If chance alone gives an ECE of so much, the data can show nothing smaller.
-_HIGH_FLOOR = 0.02
+_MUCH_BY_CHANCE = 0.02
 
 
 def wrong_kind(patient: Patient) -> Iterator[Finding]:
@@ -143,7 +143,7 @@ def missing_classes(patient: Patient) -> Iterator[Finding]:
 def shifted_labels(patient: Patient) -> Iterator[Finding]:
     """Find labels that count from 1 where outputs count from 0, or the other way; two classes that are swapped."""
     statistics, n = patient.statistics, len(patient.preds)
-    right = int(statistics.correct.sum())
+    right = int(statistics.right.sum())
     by = {offset: int((statistics.prediction == statistics.label + offset).sum()) for offset in (-1, 1)}
     if len(answer_classes(patient.preds)) == 2:
         swapped = n - right
@@ -163,7 +163,7 @@ def accuracy_by_chance(patient: Patient) -> Iterator[Finding]:
     statistics, n, classes = patient.statistics, len(patient.preds), len(answer_classes(patient.preds))
     if n < _FEWEST or any(True for _ in shifted_labels(patient)):
         return
-    right, guessed = int(statistics.correct.sum()), n / classes
+    right, guessed = int(statistics.right.sum()), n / classes
     deviation = math.sqrt(guessed * (1 - 1 / classes))
     common = int(torch.bincount(statistics.label).max())
     advice = "Check that outputs and labels are of the same samples, in the same order, with the same classes."
@@ -233,17 +233,13 @@ def best_temperature(patient: Patient) -> Iterator[Finding]:
 
 def too_few_samples(patient: Patient) -> Iterator[Finding]:
     """Find an ECE that chance alone explains."""
-    statistics = patient.statistics
-    sums = equal_width_sums(statistics.confidence, statistics.correct, patient.bins, statistics.weight)
-    by_chance = floor_sums(statistics.confidence, patient.bins, statistics.weight)
-    ece, floor = mean_gap(sums), float(ece_floor_of_sums(by_chance))
-    chance = f"chance alone gives a perfectly calibrated model {100 * floor:.2f}%"
-    if floor >= _HIGH_FLOOR:
-        what = f"ECE in {patient.bins} bins is {100 * ece:.2f}%, of which {chance}"
-        advice = "Take more samples or fewer bins, and read the debiased or smooth ECE with its interval."
-        yield Finding("warning", "too_few_samples", f"{what}: too few samples.", advice)
-    elif floor >= ece:
-        yield Finding("info", "ece_within_floor", f"ECE is {100 * ece:.2f}%; {chance}: no miscalibration is detected.")
+    test = judge_gaps(HonestIntervals(SampledGaps(patient.statistics, patient.bins)).binned)
+    if sum(test.expected) / 2 >= _MUCH_BY_CHANCE:
+        what = f"ECE in {patient.bins} bins: {test.facts.removeprefix('ECE is ')}: too few samples ({test.p_text})."
+        advice = "Take more samples or fewer bins, and read the ECE with its interval."
+        yield Finding("warning", "too_few_samples", what, advice)
+    elif not test.is_significant:
+        yield Finding("info", "ece_by_chance", str(test))
 
 
 def _meaning(best: str) -> str:

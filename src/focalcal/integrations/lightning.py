@@ -258,4 +258,4 @@ def _gather(trainer: Trainer, parts: list[Predictions], num_classes: int) -> Pre
         padded[: len(own)] = column
         everybody: Tensor = trainer.strategy.all_gather(padded.to(device)).cpu()
         columns.append(torch.cat([part[:size] for part, size in zip(everybody, sizes.tolist(), strict=True)]))
-    return replace(own, values=columns[0], labels=columns[1])
+    return replace(own, values=columns[0], labels_or_none=columns[1])

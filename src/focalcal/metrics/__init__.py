@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from focalcal.metrics.calibration_error import bins_by_convention as bins_by_convention
     from focalcal.metrics.calibration_error import ece as ece
     from focalcal.metrics.calibration_error import mce as mce
-    from focalcal.metrics.calibration_testing import CalibrationTest as CalibrationTest
     from focalcal.metrics.calibration_testing import calibration_test as calibration_test
     from focalcal.metrics.catalogue import METRICS as METRICS
     from focalcal.metrics.catalogue import Metric as Metric
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from focalcal.metrics.classwise import class_table as class_table
     from focalcal.metrics.classwise import classwise_ece as classwise_ece
     from focalcal.metrics.evaluating import evaluate as evaluate
+    from focalcal.metrics.evaluation import CalibrationTest as CalibrationTest
     from focalcal.metrics.evaluation import Evaluation as Evaluation
     from focalcal.metrics.floor import ece_floor as ece_floor
     from focalcal.metrics.honest_intervals import calibration_intervals as calibration_intervals

@@ -1,29 +1,13 @@
 """The test of perfect calibration: how likely chance alone would give an ECE as large."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from focalcal.metrics.binning import check_bins
-from focalcal.metrics.gap_intervals import AbsoluteGaps, Interval
-from focalcal.metrics.honest_intervals import HonestIntervals
+from focalcal.metrics.evaluation import CalibrationTest
+from focalcal.metrics.gap_intervals import AbsoluteGaps
+from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
 from focalcal.metrics.samples import confidence_samples
 from focalcal.predictions import Predictions
-
-
-@dataclass(frozen=True)
-class CalibrationTest:
-    """The test of "perfectly calibrated", with the ECE as its statistic.
-
-    Attributes:
-        p_value: Probability that a perfectly calibrated model with these confidences would show an ECE as large.
-        ece: The ECE.
-        expected: The range that 90% of such models would show: the 5% and the 95% quantile.
-    """
-
-    p_value: float
-    ece: float
-    expected: Interval
 
 
 def calibration_test(preds: Predictions, *, bins: int = 15, seed: int = 0) -> CalibrationTest:
@@ -45,12 +29,12 @@ def calibration_test(preds: Predictions, *, bins: int = 15, seed: int = 0) -> Ca
         True
     """
     check_bins(bins)
-    return judge_gaps(HonestIntervals(confidence_samples(preds), bins, seed=seed).binned)
+    return judge_gaps(HonestIntervals(SampledGaps(confidence_samples(preds), bins), seed).binned)
 
 
 def judge_gaps(gaps: AbsoluteGaps) -> CalibrationTest:
     """Test the gaps of ECE."""
-    null = gaps.null()
+    null = gaps.null
     low, high = np.quantile(null, [0.05, 0.95])
     # Rounding makes of equal sums slightly unequal ones.
     p_value = (1 + int((null >= gaps.value - 1e-12).sum())) / (1 + len(null))

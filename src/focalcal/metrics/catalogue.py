@@ -1,9 +1,11 @@
 """The catalogue of metrics: names, meanings, units, ranges. Free of torch, so that ``--help`` can use it."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from focalcal.base.measures import Of
 
 Unit = Literal["percent", "points", "nats", "number"]
 Group = Literal["accuracy", "loss", "calibration", "parts of losses", "confidence"]
@@ -11,8 +13,9 @@ Group = Literal["accuracy", "loss", "calibration", "parts of losses", "confidenc
 # order of confidence, per class and bin, of residuals on a grid; or the outputs themselves, in several passes.
 Source = Literal["means", "bins", "chance", "ranking", "classes", "residuals", "outputs"]
 
-# How intervals are made.
+# How intervals are made from resamples, and how at all.
 Method = Literal["basic", "percentile", "bca"]
+IntervalMethod = Literal["honest", "basic", "percentile", "bca"]
 
 # |S99| and top-5 accuracy.
 CONFIDENT = 0.99
@@ -33,10 +36,11 @@ class Metric:
         unit: Percent of samples or of probability, percentage points with a sign, nats, or a plain number.
         range: The least and the largest value that it can have.
         better: Which values are better; None where neither are.
-        has_interval: Whether the bootstrap gives it an interval.
+        default_method: How its interval is made if nothing else is asked for; None if it has none.
         partial_sums: For sums in the order of confidence: by how many times the error of a partial sum it can move
             where the order is known up to cells only; 0 if it cannot be computed then.
         fewest_classes: How many classes there must be for it to say anything.
+        of: Predictions that have it, by what their calibration is measured of.
     """
 
     title: str
@@ -46,9 +50,15 @@ class Metric:
     unit: Unit = "percent"
     range: tuple[float, float] = (0.0, 1.0)
     better: Literal["lower", "higher"] | None = "lower"
-    has_interval: bool = True
+    default_method: IntervalMethod | None = "basic"
     partial_sums: int = 0
     fewest_classes: int = 2
+    of: tuple[Of, ...] = ("top", "score", "confidence")
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether it has an interval at all; then the bootstrap can give it one, too."""
+        return self.default_method is not None
 
     @property
     def heading(self) -> str:
@@ -93,6 +103,10 @@ def _number(value: float, form: str, unit: str = "") -> str:
 
 
 _POSITIVE = (0.0, math.inf)
+_HONEST: IntervalMethod = "honest"
+# What needs the probabilities of classes, and what is about answers that are right or wrong.
+_OF_CLASSES: tuple[Of, ...] = ("top", "score")
+_OF_ANSWERS: tuple[Of, ...] = ("top", "confidence")
 
 # In the order of tables: how often it is right, what it loses, how far confidence is off, how confident it is.
 METRICS: Mapping[str, Metric] = {
@@ -105,6 +119,7 @@ METRICS: Mapping[str, Metric] = {
         source="means",
         better="higher",
         fewest_classes=TOP_K + 1,
+        of=("top",),
     ),
     "nll": Metric(
         title="NLL",
@@ -122,27 +137,41 @@ METRICS: Mapping[str, Metric] = {
         unit="number",
         range=(0.0, 2.0),
     ),
-    "ece": Metric("ECE", "how far confidence is off, on average", "calibration", "bins"),
+    "ece": Metric("ECE", "how far confidence is off, on average", "calibration", "bins", default_method=_HONEST),
     "ece_floor": Metric(
         title="ECE of a perfect model (floor)",
         reading="what chance alone gives a perfect model",
         group="calibration",
         source="chance",
         better=None,
-        has_interval=False,
+        default_method=None,
     ),
-    "debiased_ece": Metric("debiased ECE (L2)", "root mean square gap, chance taken off", "calibration", "ranking"),
-    "smooth_ece": Metric("smooth ECE", "how far confidence is off, without bins", "calibration", "residuals"),
-    "mce": Metric("MCE", "how far it is off in the worst bin", "calibration", "bins"),
-    "ada_ece": Metric("AdaECE", "as ECE, in bins of equal mass", "calibration", "ranking", partial_sums=2),
+    "debiased_ece": Metric(
+        "debiased ECE (L2)", "root mean square gap, chance taken off", "calibration", "ranking", default_method=_HONEST
+    ),
+    "smooth_ece": Metric(
+        "smooth ECE", "how far confidence is off, without bins", "calibration", "residuals", default_method=_HONEST
+    ),
+    "mce": Metric("MCE", "how far it is off in the worst bin", "calibration", "bins", default_method=_HONEST),
+    "ada_ece": Metric(
+        "AdaECE", "as ECE, in bins of equal mass", "calibration", "ranking", default_method=_HONEST, partial_sums=2
+    ),
     "ks_error": Metric(
         title="KS calibration error",
         reading="largest sum of gaps up to a confidence",
         group="calibration",
         source="ranking",
+        default_method=_HONEST,
         partial_sums=1,
     ),
-    "classwise_ece": Metric("classwise-ECE", "mean gap over the classes' probabilities", "calibration", "classes"),
+    "classwise_ece": Metric(
+        title="classwise-ECE",
+        reading="mean gap over the classes' probabilities",
+        group="calibration",
+        source="classes",
+        default_method=_HONEST,
+        of=_OF_CLASSES,
+    ),
     "signed_gap": Metric(
         title="mean confidence − accuracy",
         reading="above 0 over-, below 0 under-confident",
@@ -186,15 +215,21 @@ METRICS: Mapping[str, Metric] = {
     ),
     "mean_confidence": Metric("mean confidence", "how sure it says it is", "confidence", "means", better=None),
     "mean_confidence_right": Metric(
-        title="mean confidence, right", reading="where it is right", group="confidence", source="means", better="higher"
+        title="mean confidence, right",
+        reading="where it is right",
+        group="confidence",
+        source="means",
+        better="higher",
+        of=_OF_ANSWERS,
     ),
     "mean_confidence_wrong": Metric(
-        "mean confidence, wrong", "where it is wrong; lower is better", "confidence", "means"
+        "mean confidence, wrong", "where it is wrong; lower is better", "confidence", "means", of=_OF_ANSWERS
     ),
     "mean_entropy": Metric(
         title="mean entropy",
         reading="how spread out the probabilities are",
         group="confidence",
+        of=_OF_CLASSES,
         source="means",
         unit="nats",
         range=_POSITIVE,
@@ -204,6 +239,7 @@ METRICS: Mapping[str, Metric] = {
         title="mean entropy, right",
         reading="where it is right",
         group="confidence",
+        of=("top",),
         source="means",
         unit="number",
         range=_POSITIVE,
@@ -212,6 +248,7 @@ METRICS: Mapping[str, Metric] = {
         title="mean entropy, wrong",
         reading="where it is wrong; higher is better",
         group="confidence",
+        of=("top",),
         source="means",
         unit="number",
         range=_POSITIVE,
@@ -221,6 +258,7 @@ METRICS: Mapping[str, Metric] = {
         title="confidence ≥ 0.99 (|S99|)",
         reading="samples of which it is 99% sure or more",
         group="confidence",
+        of=_OF_ANSWERS,
         source="means",
         better=None,
     ),
@@ -228,7 +266,18 @@ METRICS: Mapping[str, Metric] = {
         title="accuracy of |S99|",
         reading="how often it is right about those",
         group="confidence",
+        of=_OF_ANSWERS,
         source="means",
         better="higher",
     ),
 }
+
+
+def names_for(names: Iterable[str], num_classes: int, of: Of) -> tuple[str, ...]:
+    """Return those of the metrics that predictions of this number of classes, measured so, can have.
+
+    Examples:
+        >>> names_for(["ece", "classwise_ece", "top_5_accuracy"], num_classes=2, of="score")
+        ('ece', 'classwise_ece')
+    """
+    return tuple(name for name in names if num_classes >= METRICS[name].fewest_classes and of in METRICS[name].of)

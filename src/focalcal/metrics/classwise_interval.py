@@ -1,16 +1,21 @@
-"""The honest interval of classwise-ECE, from two passes over the outputs.
+"""The honest interval of classwise-ECE.
 
 As for ECE (see `focalcal.metrics.gap_intervals`), with the K · M bins of all classes' probabilities. A sample lies in K
-of them at once, so that its share in a linear function is Σ_k v_kb (p_k − [label = k]) / K, which a second pass adds up
-for every sample: with many classes almost all probabilities lie in the first bin, whose part is one matrix product.
+of them at once, so that its share in a linear function is Σ_k v_kb (p_k − [label = k]) / K. Where the data is at hand,
+a second pass adds that up for every sample: with many classes almost all probabilities lie in the first bin, whose part
+is one matrix product. Of a stream, the size of a share is bounded: Σ_k |p_k − [label = k]| = 2 (1 − p_label).
 
-What a perfectly calibrated model would show is drawn with the covariances of classes where there are at most 600 bins
-in all (of at most 4,096 rows, spread over the data); beyond that the bins are so many, and a class's share in the noise
-of another so small, that a sum of independent terms is as good, and its quantile that of a normal distribution.
+What a perfectly calibrated model would show is drawn with the covariances of classes where the data is at hand and
+there are at most 600 bins in all (of at most 4,096 rows, spread over the data). Otherwise its quantile is that of a
+normal distribution, with a bound on its variance: in a calibrated model the gaps of two bins have a covariance of at
+most 0, and over all other bins these add up to minus the variance of a bin. The correlation of the sizes of two normal
+numbers is at most the size of their own, so that the sizes of all gaps have in sum at most twice the variance that they
+would have if they were independent.
 """
 
 import math
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +23,10 @@ import torch
 from torch import Tensor
 
 from focalcal.metrics.binning import bin_index
-from focalcal.metrics.classwise import ClassSums, beyond_first_bin
+from focalcal.metrics.bootstrap.interval_methods import UNKNOWN
+from focalcal.metrics.classwise import ClassSums, ClassTable, beyond_first_bin
 from focalcal.metrics.gap_intervals import Interval, signs, z_score
-from focalcal.metrics.independent_units import FOLDS, sum_at
+from focalcal.metrics.independent_units import FOLDS, other_folds, sum_at
 from focalcal.metrics.samples import block_probabilities
 from focalcal.predictions import Predictions
 
@@ -42,31 +48,95 @@ class FoldedClassSums:
         self.folds = [ClassSums.zeros(num_classes, bins, weighted) for _ in range(FOLDS)]
         self._rows = 0
 
-    def add(self, probs: Tensor, label: Tensor, weight: Tensor | None) -> None:
-        """Add the next rows of the data."""
-        for fold, sums in enumerate(self.folds):
-            part = slice((fold - self._rows) % FOLDS, None, FOLDS)
+    def add(self, probs: Tensor, label: Tensor, weight: Tensor | None, fold: Tensor | None = None) -> None:
+        """Add the next rows of the data, to the folds (N,) given, or by the number of the row."""
+        for number, sums in enumerate(self.folds):
+            part = slice((number - self._rows) % FOLDS, None, FOLDS) if fold is None else fold == number
             sums.add(probs[part], label[part], None if weight is None else weight[part])
         self._rows += len(probs)
 
     def total(self) -> ClassSums:
         """Return the sums over all folds."""
-        names = ("count", "label", "confidence", "totals")
-        return ClassSums(*(torch.stack([getattr(fold, name) for fold in self.folds]).sum(0) for name in names))
+        return join_class_sums(self.folds)
 
-    def gaps(self) -> Array:
-        """Return Σ w (p − label) per fold, bin and class: (F, M, K)."""
-        tables = [fold.table() for fold in self.folds]
-        return np.stack([(table.confidence - table.label.double()).T.numpy() for table in tables])
+    def gaps(self) -> "ClassGapFolds":
+        """Return what an interval is made of."""
+        return ClassGapFolds.of([fold.table() for fold in self.folds])
 
-    def noise(self) -> Array:
-        """Return about the variance of the gaps of a calibrated model, per fold, bin and class."""
-        found = []
-        for fold in self.folds:
-            table = fold.table()
+
+def join_class_sums(parts: list[ClassSums]) -> ClassSums:
+    """Add up the sums of parts of the data."""
+    names = ("count", "label", "confidence", "totals")
+    return ClassSums(*(torch.stack([getattr(part, name) for part in parts]).sum(0) for name in names))
+
+
+class ClassGapFolds(NamedTuple):
+    """Sums per fold, bin and class, (F, M, K) each.
+
+    Attributes:
+        gap: Σ w (p − label).
+        noise: About the variance of that sum in a calibrated model, where weights are 1.
+        mass: The whole mass.
+    """
+
+    gap: Array
+    noise: Array
+    mass: float
+
+    @classmethod
+    def of(cls, tables: list[ClassTable]) -> "ClassGapFolds":
+        """Take the sums of folds."""
+        gap, noise = [], []
+        for table in tables:
             count, sure = table.count.double().T.numpy(), table.confidence.T.numpy()
-            found.append(sure * (1 - np.divide(sure, count, out=np.zeros_like(sure), where=count > 0)))
-        return np.stack(found)
+            gap.append(sure - table.label.double().T.numpy())
+            noise.append(sure * (1 - np.divide(sure, count, out=np.zeros_like(sure), where=count > 0)))
+        return cls(np.stack(gap), np.stack(noise), float(sum(table.label.sum() for table in tables)))
+
+    @property
+    def estimate(self) -> float:
+        """The classwise-ECE."""
+        return float(np.abs(self.gap.sum(0)).sum() / self.mass / self.gap.shape[-1])
+
+    def upper_direction(self) -> Array:
+        """Return the signs of the gaps: (1, M, K)."""
+        return signs(self.gap.sum(0, keepdims=True) / self.mass)
+
+    def lower_directions(self) -> Array:
+        """Choose a direction for each fold from the other ones: (F, M, K)."""
+        others, spread = other_folds(self.gap), np.sqrt(np.maximum(other_folds(self.noise), 0))
+        return np.clip(np.divide(others, spread, out=np.zeros_like(others), where=spread > 0), -1, 1)
+
+    def chance_quantile(self, probability: float, heavier: float) -> float:
+        """Bound the quantile of the classwise-ECE of a perfectly calibrated model, as said at the top of this module.
+
+        Args:
+            probability: Of the quantile.
+            heavier: Σw² / Σw.
+        """
+        sizes = np.sqrt(np.maximum(self.noise.sum(0), 0) * heavier) / self.mass / self.gap.shape[-1]
+        deviation = math.sqrt(2 * float((sizes**2).sum()) * (1 - 2 / math.pi))
+        return float(sizes.sum() * math.sqrt(2 / math.pi) + z_score(2 * probability - 1) * deviation)
+
+
+def streamed_classwise_interval(sums: ClassGapFolds, doubt: float, squares: float, level: float) -> Interval:
+    """Return the interval of classwise-ECE of a stream: as below, with a bound on the standard errors.
+
+    Args:
+        sums: Per fold.
+        doubt: Σ w² (1 − p_label)².
+        squares: Σ w².
+        level: Level of the interval.
+    """
+    classes, total = sums.gap.shape[-1], sums.mass
+    if total**2 <= squares * (1 + 1e-9):
+        return UNKNOWN
+    z, estimate = z_score(level), sums.estimate
+    allowance = 2 / classes * (z * math.sqrt(doubt) / total + z**2 * squares / total**2)
+    if estimate <= sums.chance_quantile((1 + level) / 2, squares / total):
+        return 0.0, min(estimate + allowance, 1.0)
+    mean = float((sums.lower_directions() * sums.gap).sum()) / total / classes
+    return min(max(mean - allowance, 0.0), estimate), min(estimate + allowance, 1.0)
 
 
 class ClasswiseInterval:
@@ -79,21 +149,21 @@ class ClasswiseInterval:
         seed: Seed for the draws.
     """
 
-    def __init__(
-        self, preds: Predictions, sums: FoldedClassSums, clusters: Tensor | None = None, seed: int = 0
-    ) -> None:
-        self._preds, self._seed = preds, seed
-        self._gaps, self._noise = sums.gaps(), sums.noise()
+    def __init__(self, preds: Predictions, sums: ClassGapFolds, clusters: Tensor | None = None, seed: int = 0) -> None:
+        self._preds, self._sums, self._clusters, self._seed = preds, sums, clusters, seed
         self._weight = torch.ones(len(preds), dtype=torch.float64) if preds.weights is None else preds.weights
-        self._total = float(self._weight.sum())
         self._unit = np.arange(len(preds)) if clusters is None else clusters.numpy()
         self._mass = sum_at(self._unit, self._weight.numpy(), int(self._unit.max()) + 1)
-        self.estimate = float(np.abs(self._gaps.sum(0)).sum()) / self._total / preds.num_classes
+        self.estimate = sums.estimate
 
     def at(self, level: float) -> Interval:
-        """Return the ends at a level."""
-        high = self.estimate + self._bound(self._shares[1], level)[1]
-        if self.estimate <= self._chance_quantile((1 + level) / 2):
+        """Return the ends at a level; NaN where one unit is all there is."""
+        # Rounding may put the effective number of one weighted sample a hair above 1.
+        if self._sums.mass**2 <= float((self._mass**2).sum()) * (1 + 1e-9):
+            return UNKNOWN
+        high = min(self.estimate + self._bound(self._shares[1], level)[1], 1.0)
+        # How samples of a cluster depend on each other, by chance too, is not known.
+        if self._clusters is None and self.estimate <= self._chance_quantile((1 + level) / 2):
             return 0.0, high
         mean, allowance = self._bound(self._shares[0], level)
         return min(max(mean - allowance, 0.0), self.estimate), high
@@ -101,58 +171,53 @@ class ClasswiseInterval:
     @cached_property
     def _shares(self) -> Array:
         """What each sample adds, (2, N): in the direction that the other folds choose, and in that of the estimate."""
-        others, spread = self._gaps.sum(0) - self._gaps, self._noise.sum(0) - self._noise
-        lower = np.clip(np.divide(others, np.sqrt(spread), out=np.zeros_like(others), where=spread > 0), -1, 1)
-        directions = np.concatenate([lower, signs(self._gaps.sum(0, keepdims=True))])
-        return sample_shares(self._preds, directions) / self._preds.num_classes
+        directions = np.concatenate([self._sums.lower_directions(), self._sums.upper_direction()])
+        return sample_shares(self._preds, directions, self._unit % FOLDS) / self._preds.num_classes
 
     def _bound(self, share: Array, level: float) -> tuple[float, float]:
         """Return the mean of shares, and what is to be allowed for its error."""
+        total = self._sums.mass
+        z = z_score(level, math.inf if self._clusters is None else float((self._mass > 0).sum() - 1))
         parts = sum_at(self._unit, self._weight.numpy() * share, len(self._mass))
-        mean = float(parts.sum()) / self._total
-        error = math.sqrt(float(((parts - mean * self._mass) ** 2).sum())) / self._total
+        mean = float(parts.sum()) / total
+        error = math.sqrt(float(((parts - mean * self._mass) ** 2).sum())) / total
         # What one sample adds is at most 2/K here, where it is at most 1 for ECE.
-        margin = 2 / self._preds.num_classes * float((self._mass**2).sum()) / self._total**2
-        return mean, z_score(level) * error + z_score(level) ** 2 * margin
+        margin = 2 / self._preds.num_classes * float((self._mass**2).sum()) / total**2
+        return mean, z * error + z**2 * margin
 
     def _chance_quantile(self, probability: float) -> float:
         """Return a quantile of the classwise-ECE that a perfectly calibrated model would show."""
-        bins, classes = self._gaps.shape[1:]
-        if bins * classes <= _MOST_COVARIANCES:
+        if self._sums.gap[0].size <= _MOST_COVARIANCES:
             return float(np.quantile(self._chance, probability))
-        # Sums of squared weights where those are of weights.
-        heavier = float(self._weight.square().sum()) / self._total
-        sizes = np.sqrt(self._noise.sum(0) * heavier) / self._total / classes
-        mean, deviation = sizes.sum() * math.sqrt(2 / math.pi), math.sqrt(float((sizes**2).sum()) * (1 - 2 / math.pi))
-        return float(mean + z_score(2 * probability - 1) * deviation)
+        return self._sums.chance_quantile(probability, float(self._weight.square().sum()) / self._sums.mass)
 
     @cached_property
     def _chance(self) -> Array:
         """Draws of the classwise-ECE that a perfectly calibrated model would show."""
-        drawn = _draw_noise(self._preds, self._weight, self._gaps.shape[1], self._seed)
-        return np.asarray(np.abs(drawn / self._total / self._preds.num_classes).sum(0))
+        drawn = _draw_noise(self._preds, self._weight, self._sums.gap.shape[1], self._seed)
+        return np.asarray(np.abs(drawn / self._sums.mass / self._preds.num_classes).sum(0))
 
 
-def sample_shares(preds: Predictions, directions: Array) -> Array:
+def sample_shares(preds: Predictions, directions: Array, fold: npt.NDArray[np.int64]) -> Array:
     """Return Σ_k v_kb (p_k − [label = k]) of every sample: (2, N), for the direction of its fold and for the last one.
 
     Args:
         preds: N predictions of K classes.
         directions: (F + 1, M, K).
+        fold: (N,) the fold of each sample.
     """
     bins = directions.shape[1]
     v = torch.from_numpy(directions)
     found, start = torch.empty(2, len(preds), dtype=torch.float64), 0
     for block, probs in block_probabilities(preds):
         part = slice(start, start + len(block))
-        fold = torch.arange(part.start, part.stop) % FOLDS
         row, column, p = beyond_first_bin(probs, bins)
         place = bin_index(p, bins)
         label = block.hard_labels
         place_of_label = bin_index(probs.gather(1, label[:, None])[:, 0], bins)
         first = probs @ v[:, 0].T
-        rows = torch.arange(len(block))
-        for which, chosen in enumerate((fold, torch.full_like(fold, FOLDS))):
+        rows, own = torch.arange(len(block)), torch.from_numpy(fold[part])
+        for which, chosen in enumerate((own, torch.full_like(own, FOLDS))):
             share = first[rows, chosen] - v[chosen, place_of_label, label]
             share.index_add_(0, row, (v[chosen[row], place, column] - v[chosen[row], 0, column]) * p)
             found[which, part] = share
@@ -167,8 +232,9 @@ def _draw_noise(preds: Predictions, weight: Tensor, bins: int, seed: int) -> Arr
     start = 0
     for block, probs in block_probabilities(preds):
         rows = slice((-start) % step, None, step)
-        p, heavy = probs[rows].numpy(), weight[start : start + len(block)][rows].numpy() ** 2
-        place = bin_index(probs[rows], bins).numpy() * preds.num_classes + np.arange(preds.num_classes)
+        some = probs[rows].contiguous()
+        p, heavy = some.numpy(), weight[start : start + len(block)][rows].numpy() ** 2
+        place = bin_index(some, bins).numpy() * preds.num_classes + np.arange(preds.num_classes)
         spread = np.zeros((len(p), len(covariance)))
         np.put_along_axis(spread, place, p, axis=1)
         covariance -= (spread * heavy[:, None]).T @ spread

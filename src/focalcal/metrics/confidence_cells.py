@@ -22,6 +22,10 @@ _FIRST_LINEAR = 2 + ((_NEAREST - _MEETING) << _OCTAVE_BITS)
 _LINEAR_OFFSET = _FIRST_LINEAR - (1 << _OCTAVE_BITS)
 _HALF = _LINEAR_OFFSET + (1 << (_WIDTH_BITS - 1)) + 1
 CELLS = 2 * _HALF
+# Where sums are kept of many groups of samples, 128 neighbours make one cell: 2^-10 wide, and 1/16 of the distance from
+# an end.
+JOINED_BITS = 7
+JOINED_CELLS = (CELLS - 1 >> JOINED_BITS) + 1
 
 
 def cell_index(p: Tensor) -> Tensor:
@@ -59,3 +63,12 @@ def cell_limits() -> tuple[Tensor, Tensor]:
     low, high = nearest[:-1], nearest[1:].clone()
     high[0] = 0
     return torch.cat([low, 1 - high.flip(0)]), torch.cat([high, 1 - low.flip(0)])
+
+
+@cache
+def joined_middles() -> Tensor:
+    """The middle of what each joined cell may hold, (JOINED_CELLS,) float64."""
+    low, high = cell_limits()
+    first = torch.arange(JOINED_CELLS) << JOINED_BITS
+    last = (first + (1 << JOINED_BITS) - 1).clamp(max=CELLS - 1)
+    return (low[first] + high[last]) / 2

@@ -3,21 +3,18 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
-from focalcal.metrics.binning import check_bins, equal_width_sums
-from focalcal.metrics.bootstrap.interval_methods import Method, check_method
-from focalcal.metrics.bootstrap.intervals import (
-    DEFAULT_METHOD,
-    check_resampling,
-    checked_names,
-    replicate,
-    without_loss_parts,
-)
-from focalcal.metrics.catalogue import METRICS, Source
+from focalcal.metrics.binning import check_bins
+from focalcal.metrics.bootstrap.interval_methods import Interval, check_method
+from focalcal.metrics.bootstrap.intervals import check_resampling, checked_names, replicate, without_loss_parts
+from focalcal.metrics.calibration_testing import judge_gaps
+from focalcal.metrics.catalogue import METRICS, IntervalMethod, Method, Source
 from focalcal.metrics.classwise import ClassSums
+from focalcal.metrics.classwise_interval import ClassGapFolds, ClasswiseInterval, FoldedClassSums
 from focalcal.metrics.evaluation import Evaluation, EvaluationRequest
 from focalcal.metrics.floor import floor_sums
-from focalcal.metrics.ranking import RankedSamples
+from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
 from focalcal.metrics.refinement import loss_splits
 from focalcal.metrics.samples import (
     ConfidenceSamples,
@@ -47,7 +44,7 @@ def evaluate(
     metrics: Sequence[str] | None = None,
     bins: int = 15,
     intervals: bool = True,
-    method: Method | None = None,
+    method: IntervalMethod | None = None,
     bootstrap: int | None = 1000,
     level: float = 0.90,
     seed: int = 0,
@@ -55,18 +52,23 @@ def evaluate(
     """Compute all metrics, or some of them, with confidence intervals.
 
     Predictions in memory, and files of up to 256 MB, give everything. A larger file is read in blocks, in memory that
-    does not grow with it: then the parts of the losses and the interval of ``classwise_ece`` are left out, and beyond
+    does not grow with it: then the parts of the losses are left out, and beyond
     131,072 samples also ``debiased_ece``, while ``Evaluation.bounds`` tells how far metrics that depend on the order of
-    confidences may be from the exact values. ``Evaluation.notes`` says what was left out. (Beyond 16,384 samples,
-    intervals come from resamples of groups of samples, see `bootstrap`.)
+    confidences may be from the exact values. ``Evaluation.notes`` says what was left out.
+
+    Intervals of calibration errors are ``"honest"`` by default: they cover the truth whatever it is, a calibrated
+    model's too, and hold the estimate; see `focalcal.metrics.gap_intervals`. All others come from resamples (of groups
+    of samples where there are more than 16,384, see `bootstrap`). ``Evaluation.methods`` says which is which, and
+    ``Evaluation.calibration_test`` whether chance alone explains the ECE.
 
     Args:
         preds: Predictions, or the path of a file of them, or a file that `open_predictions` opened.
         metrics: Names, see ``METRICS``; None for all of them. Only what they need is computed.
         bins: Number of bins of the binned metrics.
-        intervals: Whether to compute confidence intervals.
-        method: Method of the intervals, as in `bootstrap`; None for the metric's default, ``"basic"``.
-        bootstrap: Number of resamples that intervals are made of; 0 or None for no such intervals.
+        intervals: Whether to compute confidence intervals at all.
+        method: Method of the intervals: None for each metric's default, ``"honest"`` for those alone, or a method of
+            `bootstrap` (``"basic"``, ``"percentile"``, ``"bca"``) for every metric.
+        bootstrap: Number of resamples for those intervals that are made of them; 0 or None for none of those.
         level: Level of the intervals.
         seed: Seed for the draws; the same seed gives the same intervals.
 
@@ -76,24 +78,24 @@ def evaluate(
     Examples:
         >>> preds = Predictions.from_probs([[0.75, 0.25], [0.5, 0.5], [0.125, 0.875], [0.25, 0.75]], [0, 1, 1, 1])
         >>> evaluate(preds, metrics=["error", "brier"], intervals=False)
-        Evaluation of 4 samples, 2 classes, 15 bins
+        Evaluation of 4 samples, 2 classes, 15 bins; calibration of the predicted class
           error        0.2500
           Brier score  0.1953
         >>> evaluate(preds, metrics=["error"], seed=1).intervals["error"]
         (0.0, 0.5)
     """
     check_bins(bins)
-    resamples = (bootstrap or 0) if intervals else 0
-    method = DEFAULT_METHOD if method is None else method
-    check_method(method)
-    if resamples:
-        check_resampling(resamples, level, seed)
+    resamples = bootstrap or 0
+    if method not in (None, "honest"):
+        check_method(method)
+    if intervals:
+        check_resampling(resamples or 1, level, seed)
     source = _opened(preds)
-    names = checked_names(metrics, len(answer_classes(source)), tuple(METRICS))
+    names = checked_names(metrics, len(answer_classes(source)), tuple(METRICS), source.of)
     notes: tuple[str, ...] = ()
     if source.masked_classes:
         names, notes = without_loss_parts(names, metrics is not None), (_masking_note(source),)
-    request = EvaluationRequest(names, metrics is not None, bins, resamples, level, seed, method)
+    request = EvaluationRequest(names, metrics is not None, bins, intervals, method, resamples, level, seed)
     if isinstance(source, Predictions):
         evaluation = _evaluate_predictions(measured(source), request)
     else:
@@ -106,6 +108,7 @@ def _opened(preds: Predicted) -> Predictions | PredictionsFile:
     if isinstance(preds, Predictions):
         return preds
     file = preds if isinstance(preds, PredictionsFile) else open_predictions(preds)
+    file.check_labels()
     small = os.path.getsize(file.path) <= READ_WHOLE_BYTES
     return file.read() if small and file.num_samples * file.num_classes <= READ_WHOLE_VALUES else file
 
@@ -119,35 +122,68 @@ def _masking_note(source: Predictions | PredictionsFile) -> str:
 
 
 def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Evaluation:
-    needed = {METRICS[name].source for name in request.names}
-    with_interval = [name for name in request.names if METRICS[name].has_interval]
-    resampled = bool(request.resamples and with_interval)
+    needed, methods = {METRICS[name].source for name in request.names}, request.methods()
+    resampled = [name for name, method in methods.items() if method != "honest"]
+    stats: SampleStatistics | None = None
+    folds: ClassGapFolds | None = None
     if needed & _OF_STATISTICS or resampled:
-        stats, classes = _statistics(preds, request.bins, "classes" in needed)
-        sums = _sums(stats, request.bins, needed)
+        stats, classes = _statistics(preds, request.bins, "classes" in needed, methods.get("classwise_ece") == "honest")
+        if isinstance(classes, FoldedClassSums):
+            folds, classes = classes.gaps(), classes.total()
+        gaps = SampledGaps(stats, request.bins)
         sums = replace(
-            sums,
+            _sums(stats, gaps, request.bins, needed),
             means=means_of_samples(stats),
             classes=None if classes is None else classes.table().gaps,
             outputs=loss_splits(preds, stats).parts if "outputs" in needed else None,
         )
     else:
-        sums = _sums(confidence_samples(preds), request.bins, needed)
+        samples = confidence_samples(preds)
+        gaps = SampledGaps(samples, request.bins)
+        sums = _sums(samples, gaps, request.bins, needed)
     found = {name: float(value) for name, value in values(sums, request.names).items()}
     bounds = {} if sums.residuals is None else {"smooth_ece": float(sums.residuals.solution[1])}
     n = len(preds) if preds.weights is None else int((preds.weights > 0).sum())
-    evaluation = Evaluation(found, n, preds.num_classes, request.bins, bounds=bounds)
-    if not resampled:
-        return evaluation
-    drawn = replicate(preds, with_interval, request.resamples, request.seed, request.method, request.bins, stats)
-    ends = {name: drawn.interval(name, request.method, request.level) for name in with_interval}
-    return replace(evaluation, intervals=ends, level=request.level, method=request.method)
+    honest = HonestIntervals(gaps, request.seed)
+    ends: dict[str, Interval] = {}
+    if resampled:
+        ends |= _resampled(preds, request, resampled, stats)
+    for name in methods.keys() - ends.keys() - {"classwise_ece"}:
+        ends[name] = honest.interval(name, found[name], request.level)
+    if folds is not None:
+        ends["classwise_ece"] = ClasswiseInterval(preds, folds, seed=request.seed).at(request.level)
+    return Evaluation(
+        values=found,
+        n=n,
+        num_classes=preds.num_classes,
+        bins=request.bins,
+        intervals={name: ends[name] for name in methods},
+        level=request.level if methods else None,
+        bounds=bounds,
+        methods=methods,
+        calibration_test=judge_gaps(honest.binned) if "ece" in found else None,
+        of=preds.of,
+    )
 
 
-def _statistics(preds: Predictions, bins: int, with_classes: bool) -> tuple[SampleStatistics, ClassSums | None]:
+def _resampled(
+    preds: Predictions, request: EvaluationRequest, names: Sequence[str], stats: SampleStatistics | None
+) -> dict[str, Interval]:
+    """Compute intervals by the bootstrap."""
+    method = cast(Method, request.methods()[names[0]])
+    drawn = replicate(preds, names, request.resamples, request.seed, method, request.bins, stats)
+    return {name: drawn.interval(name, method, request.level) for name in names}
+
+
+def _statistics(
+    preds: Predictions, bins: int, with_classes: bool, in_folds: bool
+) -> tuple[SampleStatistics, ClassSums | FoldedClassSums | None]:
     """Compute everything about each sample, and the sums by class, in one pass."""
     store = StatisticsStore(len(preds))
-    classes = ClassSums.zeros(preds.num_classes, bins, preds.weights is not None) if with_classes else None
+    classes: ClassSums | FoldedClassSums | None = None
+    if with_classes:
+        shape = preds.num_classes, bins, preds.weights is not None
+        classes = FoldedClassSums(*shape) if in_folds else ClassSums.zeros(*shape)
     for stats, probs in block_statistics(preds):
         store.add(stats)
         if classes is not None:
@@ -155,12 +191,11 @@ def _statistics(preds: Predictions, bins: int, with_classes: bool) -> tuple[Samp
     return store.joined(), classes
 
 
-def _sums(samples: ConfidenceSamples, bins: int, needed: set[Source]) -> Sums:
+def _sums(samples: ConfidenceSamples, gaps: SampledGaps, bins: int, needed: set[Source]) -> Sums:
     """Sum what confidence and correctness alone are enough for."""
-    confidence, correct, weight = samples.confidence, samples.correct, samples.weight
     return Sums(
-        bins=equal_width_sums(confidence, correct, bins, weight) if "bins" in needed else None,
-        chance=floor_sums(confidence, bins, weight) if "chance" in needed else None,
-        ranking=RankedSamples(samples).ranking(bins) if "ranking" in needed else None,
+        bins=gaps.table if "bins" in needed else None,
+        chance=floor_sums(samples.confidence, bins, samples.weight) if "chance" in needed else None,
+        ranking=gaps.ranking if "ranking" in needed else None,
         residuals=Residuals.of_samples(samples) if "residuals" in needed else None,
     )

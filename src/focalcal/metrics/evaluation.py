@@ -1,12 +1,70 @@
 """Results of `evaluate` and `Accumulator.compute`: numbers with their intervals and bounds, to read or to write out."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from focalcal.base.files import null_for_nan
-from focalcal.metrics.catalogue import METRICS, Method
+from focalcal.base.measures import MEASURES, Of
+from focalcal.metrics.catalogue import METRICS, IntervalMethod
+
+# A p-value up to this says that predictions are miscalibrated.
+SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True)
+class CalibrationTest:
+    """The test of "perfectly calibrated", with the ECE as its statistic.
+
+    Attributes:
+        p_value: Probability that a perfectly calibrated model with these confidences would show an ECE as large.
+        ece: The ECE.
+        expected: The range that 90% of such models would show: the 5% and the 95% quantile.
+    """
+
+    p_value: float
+    ece: float
+    expected: tuple[float, float]
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the ECE is above what 95% of perfectly calibrated models would show."""
+        return self.p_value <= SIGNIFICANT
+
+    @property
+    def p_text(self) -> str:
+        """The p-value for people.
+
+        Examples:
+            >>> CalibrationTest(0.412, 0.01, (0.0, 0.02)).p_text, CalibrationTest(0.00025, 0.1, (0.0, 0.02)).p_text
+            ('p = 0.41', 'p < 0.001')
+        """
+        return "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.2g}"
+
+    @property
+    def range_text(self) -> str:
+        """The range that a perfectly calibrated model would show, for people."""
+        low, high = (f"{100 * end:.2f}%" for end in self.expected)
+        return f"{low} to {high}"
+
+    @property
+    def facts(self) -> str:
+        """The ECE, and what a perfectly calibrated model would show, for people."""
+        return (
+            f"ECE is {100 * self.ece:.2f}%; a perfectly calibrated model would show {self.range_text} on these samples "
+            "(5% to 95%)"
+        )
+
+    def __str__(self) -> str:
+        found = "the model is miscalibrated" if self.is_significant else "no miscalibration detected"
+        return f"{self.facts}: {found} ({self.p_text})."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in numbers and lists."""
+        return {"p_value": self.p_value, "ece": self.ece, "expected": list(self.expected)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -22,12 +80,14 @@ class Evaluation:
         level: Level of the intervals; None without intervals.
         bounds: How far from the exact value a metric may be, where it is not computed exactly.
         notes: Sentences about what was left out or approximated, and why.
-        method: How the intervals were made; None without intervals.
+        methods: How the interval of each metric was made: ``"honest"``, ``"basic"``, ``"percentile"`` or ``"bca"``.
+        calibration_test: The test of "perfectly calibrated"; None where there is no ECE.
+        of: What calibration was measured of, as in ``Predictions``.
 
     Examples:
         >>> evaluation = Evaluation({"ece": 0.031, "mce": float("nan")}, n=100, num_classes=2, bins=15)
         >>> evaluation
-        Evaluation of 100 samples, 2 classes, 15 bins
+        Evaluation of 100 samples, 2 classes, 15 bins; calibration of the predicted class
           ECE  0.0310
           MCE       –
         >>> evaluation["ece"]
@@ -44,7 +104,9 @@ class Evaluation:
     level: float | None = None
     bounds: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    method: str | None = None
+    methods: Mapping[str, IntervalMethod] = field(default_factory=dict)
+    calibration_test: CalibrationTest | None = None
+    of: Of = "top"
 
     def __getitem__(self, metric: str) -> float:
         return self.values[metric]
@@ -54,12 +116,14 @@ class Evaluation:
         content: dict[str, Any] = null_for_nan(
             {
                 "n": self.n,
+                "of": self.of,
                 "num_classes": self.num_classes,
                 "bins": self.bins,
                 "level": self.level,
-                "method": self.method,
                 "values": self.values,
                 "intervals": self.intervals,
+                "interval_methods": self.methods,
+                "calibration_test": None if self.calibration_test is None else self.calibration_test.to_dict(),
                 "bounds": self.bounds,
                 "notes": self.notes,
             }
@@ -79,15 +143,20 @@ class Evaluation:
         rows = [("metric", "value", f"{self._percent} interval"), *self._rows()]
         lines = [f"| {' | '.join(row[:columns])} |" for row in rows]
         lines.insert(1, "|:--|--:|:--|" if self.intervals else "|:--|--:|")
-        return "\n".join([*lines, *(f"\n{note}" for note in self.notes)])
+        return "\n".join([*lines, *(f"\n{note}" for note in self._sentences())])
 
     def __repr__(self) -> str:
         rows = self._rows()
         title, number = (max((len(row[column]) for row in rows), default=0) for column in (0, 1))
         with_intervals = f", {self._percent} intervals" if self.intervals else ""
-        lines = [f"Evaluation of {self.n:,} samples, {self.num_classes} classes, {self.bins} bins{with_intervals}"]
+        classes = "" if self.of == "confidence" else f", {self.num_classes} classes"
+        size = f"{self.n:,} samples{classes}, {self.bins} bins{with_intervals}"
+        lines = [f"Evaluation of {size}; calibration of {MEASURES[self.of].title}"]
         lines += [f"  {row[0]:{title}}  {row[1]:>{number}}  {row[2]}".rstrip() for row in rows]
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+        return "\n".join([*lines, *(f"  {note}" for note in self._sentences())])
+
+    def _sentences(self) -> list[str]:
+        return [*([] if self.calibration_test is None else [str(self.calibration_test)]), *self.notes]
 
     @property
     def _percent(self) -> str:
@@ -116,19 +185,34 @@ class EvaluationRequest:
         names: The metrics, in the order wanted.
         by_name: Whether they were named, or are all that there are.
         bins: Number of bins of binned metrics.
-        resamples: Number of resamples that intervals are made of; 0 for no intervals.
+        intervals: Whether there are to be intervals.
+        method: How; None for each metric's default.
+        resamples: Number of resamples for those that are made of them; 0 for none of those.
         level: Level of the intervals.
         seed: Seed for the draws.
-        method: Method of the intervals.
     """
 
     names: tuple[str, ...]
     by_name: bool
     bins: int
+    intervals: bool
+    method: IntervalMethod | None
     resamples: int
     level: float
     seed: int
-    method: Method = "basic"
+
+    def methods(self) -> dict[str, IntervalMethod]:
+        """Return how the interval of each metric is to be made; those that get none are not there."""
+        found = {name: self._method(METRICS[name].default_method) for name in self.names}
+        return {name: method for name, method in found.items() if method is not None}
+
+    def _method(self, default: IntervalMethod | None) -> IntervalMethod | None:
+        if default is None or not self.intervals:
+            return None
+        if self.method == "honest":
+            return "honest" if default == "honest" else None
+        method = self.method or default
+        return method if method == "honest" or self.resamples else None
 
     def select(self, evaluation: Evaluation) -> Evaluation:
         """Return only what is wanted, in its order."""

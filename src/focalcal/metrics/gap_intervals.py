@@ -16,23 +16,21 @@ The estimate always lies inside. Folds go by row number, so that parts that are 
 """
 
 import math
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv, ndtri
+from scipy.special import betaincinv, ndtri, stdtrit
 
-from focalcal.metrics.independent_units import Bins, Units
+from focalcal.metrics.independent_units import Bins, Units, other_folds
 
 Array = npt.NDArray[np.float64]
 Interval = tuple[float, float]
 
 # Number of draws of what a perfectly calibrated model would show.
 DRAWS = 4000
-
-
-def normal_draws(size: int, seed: int) -> Array:
-    """Draw (size, DRAWS) standard normal numbers; more rows leave the first ones as they are."""
-    return np.random.default_rng(seed).standard_normal((size, DRAWS))
+# A gap of which no more than this is left is 0.
+ROUNDING = 1e-12
 
 
 class AbsoluteGaps:
@@ -56,21 +54,23 @@ class AbsoluteGaps:
         """The norm of the gaps."""
         return float(self._size(self._gaps))
 
+    @cached_property
     def null(self) -> Array:
-        """Draw what a perfectly calibrated model would show: (DRAWS,)."""
-        roots = self._units.noise_roots(self._bins)
-        return self._size((roots @ normal_draws(roots.shape[1], self._seed)).T / self._total)
+        """Draws of what a perfectly calibrated model would show: (DRAWS,)."""
+        return self._size(self._units.noise(self._bins, DRAWS, self._seed).T / self._total)
 
     def interval(self, level: float, estimate: float | None = None) -> Interval:
         """Return the ends of the confidence interval; it holds ``estimate``, the value itself if not given."""
         estimate = self.value if estimate is None else estimate
-        high = self.value + allowance(self._units, self._bins.spread(self._direction(self._gaps)), self.value, level)
-        if self.value <= np.quantile(self.null(), (1 + level) / 2):
-            return 0.0, max(high, estimate)
-        return min(self._lower(level), estimate), max(high, estimate)
+        # Cells of a sketch know the value a little less well than the estimate does.
+        largest = max(self.value, estimate)
+        high = largest + allowance(self._units, self._bins.spread(self._direction(self._gaps)), self.value, level)
+        if self.value <= np.quantile(self.null, (1 + level) / 2) + ROUNDING:
+            return 0.0, high
+        return min(self._lower(level), estimate), high
 
     def _lower(self, level: float) -> float:
-        others = self._by_fold.sum(0) - self._by_fold, self._squares.sum(0) - self._squares
+        others = other_folds(self._by_fold), other_folds(self._squares)
         directions = np.stack([self._bins.spread(self._shrunken(s, q)) for s, q in zip(*others, strict=True)])
         return cross_fitted(self._units, directions, level)
 
@@ -106,21 +106,21 @@ class SquaredGaps(AbsoluteGaps):
 
 
 def signs(gaps: Array) -> Array:
-    """Return 1 or −1; a gap of exactly 0 is as uncertain as any other, and has a sign too."""
-    return np.where(gaps < 0, -1.0, 1.0)
+    """Return 1 or −1; a gap that is 0, but for rounding, is as uncertain as any other, and has a sign too: 1."""
+    return np.where(gaps < -ROUNDING, -1.0, 1.0)
 
 
-def partial_sum_interval(units: Units, level: float) -> Interval:
-    """Interval of max_t |Σ D over cells up to t|, the Kolmogorov–Smirnov calibration error."""
-    z, total = z_score(level), float(units.mass.sum())
+def partial_sum_interval(units: Units, level: float, estimate: float | None = None) -> Interval:
+    """Interval of max_t |Σ D over cells up to t|, the Kolmogorov–Smirnov calibration error; it holds ``estimate``."""
+    z, total = z_score(level, units.degrees), float(units.mass.sum())
     by_fold = np.cumsum(units.gap, axis=1) / total
-    estimate = float(np.abs(by_fold.sum(0)).max(initial=0.0))
-    high = estimate + z * units.largest_partial_error() + z**2 / units.effective
-    noise = float((units.noise_roots(Bins(np.zeros(by_fold.shape[1], dtype=np.int64), 1)) ** 2).sum())
-    if estimate <= math.sqrt(noise) / total * _brownian_maximum((1 + level) / 2):
+    value = float(np.abs(by_fold.sum(0)).max(initial=0.0))
+    estimate = value if estimate is None else estimate
+    high = max(value, estimate) + z * units.largest_partial_error() + z**2 / units.effective
+    if value <= math.sqrt(units.noise_variance) / total * _brownian_maximum((1 + level) / 2):
         return 0.0, high
     directions = []
-    for others in by_fold.sum(0) - by_fold:
+    for others in other_folds(by_fold):
         end = int(np.abs(others).argmax())
         directions.append(np.sign(others[end]) * (np.arange(len(others)) <= end))
     return min(cross_fitted(units, np.stack(directions), level), estimate), high
@@ -176,10 +176,16 @@ def cross_fitted(units: Units, directions: Array, level: float) -> float:
 
 def allowance(units: Units, direction: Array, mean: float, level: float) -> float:
     """Return z standard errors, and z²/n for where errors are rare."""
-    z = z_score(level)
+    z = z_score(level, units.degrees)
     return z * units.error(direction, mean) + z**2 / units.effective
 
 
-def z_score(level: float) -> float:
-    """Return the quantile of the normal distribution at (1 + level)/2."""
-    return float(ndtri((1 + level) / 2))
+def z_score(level: float, degrees: float = math.inf) -> float:
+    """Return the quantile at (1 + level)/2 of the normal distribution, or of Student's with degrees of freedom.
+
+    Examples:
+        >>> round(z_score(0.9), 3), round(z_score(0.9, degrees=4), 3)
+        (1.645, 2.132)
+    """
+    upper = (1 + level) / 2
+    return float(ndtri(upper) if math.isinf(degrees) else stdtrit(degrees, upper))

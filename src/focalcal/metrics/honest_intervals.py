@@ -4,15 +4,21 @@ How they are made is said in `focalcal.metrics.gap_intervals`.
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from focalcal.metrics.binning import bin_index, check_bins, sum_by_index
+from focalcal.metrics.binning import BinSums, bin_index, check_bins, equal_width_sums
+from focalcal.metrics.bootstrap.interval_methods import UNKNOWN
 from focalcal.metrics.bootstrap.intervals import check_resampling
 from focalcal.metrics.calibration_error import mce
+from focalcal.metrics.catalogue import METRICS
 from focalcal.metrics.classwise_interval import ClasswiseInterval, FoldedClassSums
 from focalcal.metrics.gap_intervals import (
     AbsoluteGaps,
@@ -21,7 +27,7 @@ from focalcal.metrics.gap_intervals import (
     largest_gap_interval,
     partial_sum_interval,
 )
-from focalcal.metrics.independent_units import Bins, CellSamples, ClusterUnits, SampleUnits, Units
+from focalcal.metrics.independent_units import FOLDS, Bins, CellSamples, ClusterUnits, SampleUnits, Units
 from focalcal.metrics.ranking import RankedSamples, Ranking, ada_ece, debiased_ece, ks_error
 from focalcal.metrics.samples import ConfidenceSamples, block_probabilities, confidence_samples, measured
 from focalcal.metrics.smooth import Residuals
@@ -29,97 +35,172 @@ from focalcal.metrics.smooth_intervals import smooth_interval
 from focalcal.metrics.sums import Sums
 from focalcal.predictions import Predictions
 
-HONEST_METRICS = ("ece", "ada_ece", "debiased_ece", "smooth_ece", "mce", "ks_error", "classwise_ece")
+HONEST_METRICS = tuple(name for name, metric in METRICS.items() if metric.default_method == "honest")
+
+
+@dataclass(frozen=True)
+class RankedUnits:
+    """Units in cells that are in the order of confidence.
+
+    Attributes:
+        units: Sums per fold and cell.
+        confidence: (P,) of the cells.
+        ranking: Sums per cell, cut into bins of equal mass.
+    """
+
+    units: Units
+    confidence: npt.NDArray[np.float64]
+    ranking: Ranking
+
+
+class GapSums(Protocol):
+    """What honest intervals are made of."""
+
+    @property
+    def table(self) -> BinSums:
+        """Sums per bin of equal width."""
+
+    @property
+    def binned(self) -> Units:
+        """Units in bins of equal width."""
+
+    @property
+    def ranked(self) -> RankedUnits:
+        """Units in the order of confidence."""
+
+
+class SampledGaps:
+    """Sums of samples that are at hand.
+
+    Args:
+        samples: N samples.
+        bins: The number of bins of binned metrics.
+        clusters: (N,) int64 numbers from 0 on of the clusters that samples belong to; None where they are independent.
+        fold: (N,) int64, the folds of independent samples; None to go by the number of the sample.
+    """
+
+    def __init__(
+        self,
+        samples: ConfidenceSamples,
+        bins: int = 15,
+        clusters: Tensor | None = None,
+        fold: Tensor | None = None,
+    ) -> None:
+        self._samples, self._bins, self._clusters, self._fold = samples, bins, clusters, fold
+
+    @cached_property
+    def table(self) -> BinSums:
+        """See `GapSums`."""
+        samples = self._samples
+        return equal_width_sums(samples.confidence, samples.correct, self._bins, samples.weight)
+
+    @cached_property
+    def binned(self) -> Units:
+        """See `GapSums`."""
+        return self._units(bin_index(self._samples.confidence, self._bins).numpy(), self._bins)
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        """The samples in the order of confidence."""
+        return self._in_order.ranking(self._bins)
+
+    @cached_property
+    def ranked(self) -> RankedUnits:
+        """See `GapSums`."""
+        cell, confidence = self._in_order.cell, self._in_order.confidence
+        return RankedUnits(self._units(cell, len(confidence)), confidence, self.ranking)
+
+    @cached_property
+    def _in_order(self) -> RankedSamples:
+        return RankedSamples(self._samples)
+
+    def _units(self, cell: npt.NDArray[np.int64], cells: int) -> Units:
+        rows = torch.arange(len(self._samples)) if self._fold is None else self._fold
+        unit = rows if self._clusters is None else self._clusters
+        in_cells = samples_in_cells(self._samples, cell, unit, cells)
+        return SampleUnits.of(in_cells) if self._clusters is None else ClusterUnits(in_cells)
+
+
+def samples_in_cells(samples: ConfidenceSamples, cell: npt.NDArray[np.int64], unit: Tensor, cells: int) -> CellSamples:
+    """Say in which of so many cells, and of which unit, each sample is."""
+    columns = (samples.confidence.numpy(), samples.correct.numpy(), samples.mass.numpy())
+    return CellSamples(cell, *columns, unit.numpy(), cells)
 
 
 class HonestIntervals:
     """Intervals of the calibration errors of confidence.
 
     Args:
-        samples: N samples.
-        bins: The number of bins of binned metrics.
-        clusters: (N,) int64 numbers from 0 on of the clusters that samples belong to; None where they are independent.
+        sums: Of samples, or of a stream of them.
         seed: Seed for the draws of what a perfectly calibrated model would show.
 
     Examples:
         >>> confidence = torch.full((1000,), 0.75, dtype=torch.float64)
         >>> samples = ConfidenceSamples(confidence, torch.arange(1000) % 4 > 0, None)  # right in 750 of 1,000
-        >>> low, high = HonestIntervals(samples).interval("ece", estimate=0.0, level=0.9)
+        >>> low, high = HonestIntervals(SampledGaps(samples)).interval("ece", estimate=0.0, level=0.9)
         >>> low, round(high, 3)
         (0.0, 0.025)
     """
 
-    def __init__(
-        self, samples: ConfidenceSamples, bins: int = 15, clusters: Tensor | None = None, seed: int = 0
-    ) -> None:
-        self._samples, self._clusters = samples, clusters
-        self._bins, self._seed = bins, seed
-
-    def interval(self, name: str, estimate: float, level: float) -> Interval:
-        """Return the ends of the interval of a metric whose estimate is known."""
-        if math.isnan(estimate):
-            return math.nan, math.nan
-        low, high = getattr(self, f"_{name}")(estimate, level)
-        return float(low), float(high)
+    def __init__(self, sums: GapSums, seed: int = 0) -> None:
+        self._sums, self._seed = sums, seed
+        self._makers: dict[str, Callable[[float, float], Interval]] = {
+            "ece": self._ece,
+            "ada_ece": self._ada_ece,
+            "debiased_ece": self._debiased_ece,
+            "mce": self._mce,
+            "ks_error": self._ks_error,
+            "smooth_ece": self._smooth_ece,
+        }
 
     @cached_property
     def binned(self) -> AbsoluteGaps:
         """The gaps of bins of equal width, whose norm is ECE."""
-        cell = bin_index(self._samples.confidence, self._bins).numpy()
-        return AbsoluteGaps(self._units(cell, self._bins), Bins.of_width(self._bins), self._seed)
+        return AbsoluteGaps(self._sums.binned, Bins.of_width(len(self._sums.table.count)), self._seed)
 
-    def _units(self, cell: np.ndarray, cells: int) -> Units:
-        samples, rows = self._samples, torch.arange(len(self._samples))
-        in_cells = CellSamples(
-            cell=cell,
-            confidence=samples.confidence.numpy(),
-            correct=samples.correct.numpy(),
-            weight=samples.mass.numpy(),
-            unit=(rows if self._clusters is None else self._clusters).numpy(),
-            cells=cells,
-        )
-        return SampleUnits.of(in_cells) if self._clusters is None else ClusterUnits(in_cells)
+    def has(self, name: str) -> bool:
+        """Return whether there is an interval of this metric."""
+        return name in self._makers
 
-    @cached_property
-    def ranking(self) -> Ranking:
-        """The samples in the order of confidence."""
-        return self._ranked.ranking(self._bins)
-
-    @cached_property
-    def _ranked(self) -> RankedSamples:
-        return RankedSamples(self._samples)
-
-    @cached_property
-    def _ranked_units(self) -> Units:
-        return self._units(self._ranked.cell, len(self._ranked.confidence))
+    def interval(self, name: str, estimate: float, level: float) -> Interval:
+        """Return the ends of the interval of a metric whose estimate is known; NaN where one unit is all there is."""
+        # Rounding may put the effective number of one weighted sample a hair above 1.
+        if math.isnan(estimate) or self._sums.binned.effective <= 1 + 1e-9:
+            return UNKNOWN
+        low, high = np.clip(self._makers[name](estimate, level), *METRICS[name].range)
+        return float(low), float(high)
 
     def _ece(self, estimate: float, level: float) -> Interval:
         return self.binned.interval(level, estimate)
 
     def _ada_ece(self, estimate: float, level: float) -> Interval:
-        bins = Bins.of_mass(self.ranking.mass, self.ranking.cuts)
-        return AbsoluteGaps(self._ranked_units, bins, self._seed).interval(level, estimate)
+        return self._of_equal_mass.interval(level, estimate)
+
+    @cached_property
+    def _of_equal_mass(self) -> AbsoluteGaps:
+        ranked = self._sums.ranked
+        return AbsoluteGaps(ranked.units, Bins.of_mass(ranked.ranking.mass, ranked.ranking.cuts), self._seed)
 
     def _debiased_ece(self, estimate: float, level: float) -> Interval:
-        bins = Bins(self.ranking.bin_of_whole_cells(), self._bins)
-        return SquaredGaps(self._ranked_units, bins, self._seed).interval(level, estimate)
+        return self._of_whole_cells.interval(level, estimate)
+
+    @cached_property
+    def _of_whole_cells(self) -> SquaredGaps:
+        ranked = self._sums.ranked
+        return SquaredGaps(ranked.units, Bins(ranked.ranking.bin_of_whole_cells(), ranked.ranking.bins), self._seed)
 
     def _ks_error(self, estimate: float, level: float) -> Interval:
-        return partial_sum_interval(self._ranked_units, level)
+        return partial_sum_interval(self._sums.ranked.units, level, estimate)
 
     def _smooth_ece(self, estimate: float, level: float) -> Interval:
-        return smooth_interval(self._ranked_units, self._ranked.confidence, estimate, level, self._seed)
+        ranked = self._sums.ranked
+        return smooth_interval(ranked.units, ranked.confidence, estimate, level, self._seed)
 
     def _mce(self, estimate: float, level: float) -> Interval:
-        samples = self._samples
-        if self._clusters is not None:
-            return math.nan, math.nan
-        index = bin_index(samples.confidence, self._bins)
-        mass = samples.mass
-        terms = (mass, mass * samples.confidence, mass * samples.correct, mass.square())
-        count, sure, right, squares = (sum_by_index(index, self._bins, term).numpy() for term in terms)
-        effective = np.divide(count**2, squares, out=np.zeros_like(count), where=squares > 0)
-        return largest_gap_interval(count, sure, right, effective, level)
+        table = self._sums.table
+        count, sure, right = (part.double().numpy() for part in (table.count, table.confidence, table.correct))
+        accuracy = np.divide(right, count, out=np.zeros_like(count), where=count > 0)
+        return largest_gap_interval(count, sure, right, self._sums.binned.cell_effective(accuracy), level)
 
 
 class CalibrationErrors:
@@ -138,12 +219,15 @@ class CalibrationErrors:
     def __init__(self, preds: Predictions, bins: int = 15, clusters: Tensor | None = None, seed: int = 0) -> None:
         preds = measured(preds)
         samples = confidence_samples(preds)
-        sums = FoldedClassSums(preds.num_classes, bins, preds.weights is not None)
+        sums, start = FoldedClassSums(preds.num_classes, bins, preds.weights is not None), 0
         for block, probs in block_probabilities(preds):
-            sums.add(probs, block.hard_labels, block.weights)
-        self._of_confidence = HonestIntervals(samples, bins, clusters, seed)
-        self._classwise = ClasswiseInterval(preds, sums, clusters, seed)
-        ranked = Sums(ranking=self._of_confidence.ranking)
+            fold = None if clusters is None else clusters[start : start + len(block)] % FOLDS
+            sums.add(probs, block.hard_labels, block.weights, fold)
+            start += len(block)
+        gaps = SampledGaps(samples, bins, clusters)
+        self._of_confidence = HonestIntervals(gaps, seed)
+        self._classwise = ClasswiseInterval(preds, sums.gaps(), clusters, seed)
+        ranked = Sums(ranking=gaps.ranking)
         self.estimates = {
             "ece": self._of_confidence.binned.value,
             "ada_ece": ada_ece(ranked),

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -20,11 +21,28 @@ Integers = npt.NDArray[np.int64]
 FOLDS = 5
 # Cuts at which the error of a partial sum over clusters is looked at.
 _PARTIAL_SUMS = 64
+# Columns of a table of `SampleUnits`, of which those from the third on are of squared weights.
+COLUMNS, FIRST_SQUARE = 6, 2
+# Relative to the terms of a sum: what float64 can lose.
+_ROUNDING = 1e-13
 
 
 def sum_at(index: Integers, values: Array, size: int) -> Array:
     """Add up values by index: (size,) float64."""
     return np.bincount(index, values, minlength=size).astype(np.float64, copy=False)
+
+
+def other_folds(sums: Array) -> Array:
+    """Add up, for each fold of (F, …) sums, those of the other folds.
+
+    They are never the total less the fold: what a large fold leaves of a small number is rounding, and as a direction
+    is a ratio, rounding alone would choose it.
+
+    Examples:
+        >>> other_folds(np.array([-1.0, 1e-30, 0.0])).tolist()
+        [1e-30, -1.0, -1.0]
+    """
+    return np.stack([np.delete(sums, fold, axis=0).sum(0) for fold in range(len(sums))])
 
 
 class Bins:
@@ -87,11 +105,43 @@ class Bins:
             found[cell] = share @ per_bin
         return found
 
-    def noise_roots(self, variance: Array) -> Array:
-        """Return (M, r) such that this times r normal draws is the noise of bins, from the variances (P,) of cells."""
-        whole = sum_at(self.place[self._whole], variance[self._whole], self.count)
-        shared = [share * math.sqrt(variance[cell]) for cell, share in self._shares.items()]
-        return np.column_stack([np.diag(np.sqrt(whole)), *shared])
+    def pieces(self, values: Array) -> Array:
+        """Add up values of cells, (P,), over the whole cells of each bin, then name each shared cell: (M + S,)."""
+        whole = sum_at(self.place[self._whole], values[self._whole], self.count)
+        return np.concatenate([whole, values[list(self._shares)]])
+
+    def join(self, pieces: Array) -> Array:
+        """Add up what pieces have, (M + S, …), over the bins that they lie in: (M, …)."""
+        shares = np.column_stack([np.eye(self.count), *self._shares.values()])
+        return np.asarray(shares @ pieces)
+
+
+def binomial_gaps(mass: Array, squares: Array, variance: Array, draws: int, seed: int) -> Array:
+    """Draw the sums of gaps of a perfectly calibrated model: (size, draws), as binomial numbers of errors.
+
+    A sum of gaps is nearly normal only where errors are many. Here a binomial number has the variance of the sum, and
+    as many trials as there are samples of equal weight, so that few or no errors are as likely as they should be.
+
+    Args:
+        mass: (size,) Σ w.
+        squares: (size,) Σ w².
+        variance: (size,) Σ w² c (1 − c).
+        draws: Number of draws.
+        seed: Seed for the draws.
+
+    Examples:
+        >>> size = np.array([300.0])
+        >>> drawn = binomial_gaps(size, size, size * 0.0001 * 0.9999, 4000, 0)  # a chance of 1 in 10,000, 300 times
+        >>> 0.02 < float((drawn > 0.5).mean()) < 0.04  # an error at all: 1 − 0.9999^300 = 0.0296
+        True
+    """
+    held = squares > 0
+    trials = np.where(held, np.maximum(np.rint(mass**2 / np.where(held, squares, 1.0)), 1), 1).astype(np.int64)
+    each = np.clip(np.divide(variance, squares, out=np.zeros_like(mass), where=held), 0, 0.25)
+    # The rarer of right and wrong: p (1 − p) = each.
+    p = 2 * each / (1 + np.sqrt(1 - 4 * each))
+    errors = np.random.default_rng(seed).binomial(trials[:, None], p[:, None], (len(mass), draws))
+    return np.asarray(mass[:, None] * (errors / trials[:, None] - p[:, None]))
 
 
 @dataclass(frozen=True)
@@ -140,17 +190,28 @@ class Units(Protocol):
     def effective(self) -> float:
         """The number of units, (Σw)²/Σw² where they have weights."""
 
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of a standard error."""
+
+    @property
+    def noise_variance(self) -> float:
+        """The variance of the sum of all gaps of a perfectly calibrated model."""
+
     def squares(self, bins: Bins) -> Array:
         """Σ over units of (Σ w x)², per fold and bin, (F, M)."""
 
-    def noise_roots(self, bins: Bins) -> Array:
-        """(M, r) such that this times r normal draws is the noise in the gaps of a perfectly calibrated model."""
+    def noise(self, bins: Bins, draws: int, seed: int) -> Array:
+        """Draw the gaps of bins that a perfectly calibrated model would show: (M, draws)."""
 
     def error(self, direction: Array, mean: float) -> float:
         """Return the standard error of the mean Σ v w x / Σ w, for directions v, (P,) or (F, P)."""
 
     def cell_squares(self) -> Array:
         """Return about Σ (w x)² per cell, (P,), to judge by which gaps can be trusted."""
+
+    def cell_effective(self, accuracy: Array) -> Array:
+        """Return the number of independent samples that would know the accuracy (P,) of each cell as well: (P,)."""
 
     def largest_partial_error(self) -> float:
         """Return the largest standard error of Σ w x / Σ w over all cells up to one."""
@@ -178,10 +239,14 @@ class SampleUnits:
 
     @classmethod
     def of(cls, samples: CellSamples) -> "SampleUnits":
-        """Add up samples."""
+        """Add up samples; ``unit`` may be the fold as well as the number of the sample."""
         w, c, gap = samples.weight, samples.confidence, samples.gap
         terms = (w, gap, w**2, w * gap, gap**2, w**2 * c * (1 - c))
         return cls(*map(samples.per_fold_and_cell, terms))
+
+    def to_table(self) -> Array:
+        """Return all sums, (6, F, P); those of parts of the data add up."""
+        return np.stack([getattr(self, one.name) for one in fields(self)])
 
     def merge(self, other: "SampleUnits") -> "SampleUnits":
         """Add the sums of another part of the data."""
@@ -196,20 +261,43 @@ class SampleUnits:
         """Σ w² x² per fold and bin."""
         return bins.add(self.gap_squares)
 
-    def noise_roots(self, bins: Bins) -> Array:
+    @property
+    def degrees(self) -> float:
+        """Infinite: samples are so many that a normal distribution is as good."""
+        return math.inf
+
+    @property
+    def noise_variance(self) -> float:
         """See `Units`."""
-        return bins.noise_roots(self.chance.sum(0))
+        return float(self.chance.sum())
+
+    def noise(self, bins: Bins, draws: int, seed: int) -> Array:
+        """See `Units`."""
+        mass, squares, chance = (bins.pieces(part.sum(0)) for part in (self.mass, self.weight_squares, self.chance))
+        return bins.join(binomial_gaps(mass, squares, chance, draws, seed))
 
     def error(self, direction: Array, mean: float) -> float:
         """See `Units`."""
-        terms = (
-            direction**2 * self.gap_squares - 2 * mean * direction * self.gap_products + mean**2 * self.weight_squares
+        terms = np.stack(
+            [
+                direction**2 * self.gap_squares,
+                -2 * mean * direction * self.gap_products,
+                mean**2 * self.weight_squares,
+            ]
         )
-        return math.sqrt(max(float(terms.sum()), 0.0)) / float(self.mass.sum())
+        variance = float(terms.sum())
+        # Terms that cancel leave rounding, whose root is not small.
+        known = variance > _ROUNDING * float(np.abs(terms).sum())
+        return math.sqrt(variance) / float(self.mass.sum()) if known else 0.0
 
     def cell_squares(self) -> Array:
         """See `Units`."""
         return np.asarray(self.gap_squares.sum(0))
+
+    def cell_effective(self, accuracy: Array) -> Array:
+        """(Σw)²/Σw² per cell."""
+        mass, squares = self.mass.sum(0), self.weight_squares.sum(0)
+        return np.asarray(np.divide(mass**2, squares, out=np.zeros_like(mass), where=squares > 0))
 
     def largest_partial_error(self) -> float:
         """See `Units`."""
@@ -248,11 +336,23 @@ class ClusterUnits:
         gaps = self._gaps(bins) ** 2
         return np.stack([gaps[fold::FOLDS].sum(0) for fold in range(FOLDS)])
 
-    def noise_roots(self, bins: Bins) -> Array:
+    @property
+    def degrees(self) -> float:
+        """Number of clusters of some weight, less one."""
+        return float((self._weight > 0).sum() - 1)
+
+    @property
+    def noise_variance(self) -> float:
+        """See `Units`; from the sums that were seen."""
+        return float((sum_at(self._samples.unit, self._samples.gap, self._clusters) ** 2).sum())
+
+    def noise(self, bins: Bins, draws: int, seed: int) -> Array:
         """See `Units`; from the sums that were seen, as how samples of a cluster depend on each other is not known."""
-        gaps = self._gaps(bins)
-        size, axes = np.linalg.eigh(gaps.T @ gaps)
-        return np.asarray(axes * np.sqrt(np.maximum(size, 0)))
+        samples = self._samples
+        gaps = csr_array((samples.gap, (samples.unit, bins.place[samples.cell])), (self._clusters, bins.count))
+        size, axes = np.linalg.eigh((gaps.T @ gaps).toarray())
+        normal = np.random.default_rng(seed).standard_normal((len(size), draws))
+        return np.asarray((axes * np.sqrt(np.maximum(size, 0))) @ normal)
 
     def error(self, direction: Array, mean: float) -> float:
         """See `Units`."""
@@ -264,6 +364,21 @@ class ClusterUnits:
     def cell_squares(self) -> Array:
         """See `Units`; as if samples of different cells were independent."""
         return sum_at(self._samples.cell, self._samples.gap**2, self._samples.cells)
+
+    def cell_effective(self, accuracy: Array) -> Array:
+        """See `Units`; at most the samples of the cell, and clusters where all of them are right, or wrong."""
+        samples, cells = self._samples, self._samples.cells
+        bins = Bins.of_width(cells)
+        gaps, place = self._gaps(bins), samples.unit * cells + samples.cell
+        mass = sum_at(place, samples.weight, self._clusters * cells).reshape(-1, cells)
+        total = np.where(mass.sum(0) > 0, mass.sum(0), 1.0)
+        variance = ((gaps - gaps.sum(0) / total * mass) ** 2).sum(0) / total**2
+        in_clusters = mass.sum(0) ** 2 / np.where((mass**2).sum(0) > 0, (mass**2).sum(0), 1.0)
+        squares = sum_at(samples.cell, samples.weight**2, cells)
+        most = mass.sum(0) ** 2 / np.where(squares > 0, squares, 1.0)
+        spread = accuracy * (1 - accuracy)
+        known = np.divide(spread, variance, out=in_clusters.copy(), where=(variance > 0) & (spread > 0))
+        return np.asarray(np.minimum(np.maximum(known, np.minimum(in_clusters, 1.0)), most))
 
     def largest_partial_error(self) -> float:
         """See `Units`; looked at after each of 64 bins of equal mass."""

@@ -119,7 +119,7 @@ def uncertainty(preds: Predictions, score: Score = "entropy") -> npt.NDArray[np.
     if bool((preds.values.isnan() | (preds.values == torch.inf)).any()):
         raise ValueError("The predictions hold NaN or +inf; make them with Predictions.from_logits or from_probs.")
     if preds.masked_classes:  # a label does not matter, so it may be one that could not be an answer
-        preds = replace(preds, labels=torch.full((len(preds),), answer_classes(preds)[0]))
+        preds = replace(preds, labels_or_none=torch.full((len(preds),), answer_classes(preds)[0]))
     statistics = sample_statistics(preds)
     values = statistics.entropy if score == "entropy" else -statistics.confidence
     return np.asarray(values.numpy(), dtype=np.float64)

@@ -175,7 +175,9 @@ def _split_brier(preds: Predictions, logits: Tensor, total: float, temperature: 
     found = _scan(few, 0.0 if math.isnan(temperature) else -math.log(temperature))
     some = objective.rows(len(logits) // _SAMPLED_ROWS)
     found = _descend(objective, found.u if some is objective else _descend(some, found.u).u)
-    return LossSplit(total, found.loss, math.exp(-found.u)) if found.loss <= total else LossSplit(total, total, 1.0)
+    # Both columns of a score have the same squared error, of which its Brier score has one.
+    least = found.loss if preds.of == "top" else found.loss / 2
+    return LossSplit(total, least, math.exp(-found.u)) if least <= total else LossSplit(total, total, 1.0)
 
 
 class _Point(NamedTuple):

@@ -26,11 +26,12 @@ _BLOCK_ROWS = 2**16
 
 @dataclass(frozen=True)
 class ConfidenceSamples:
-    """All that calibration of the predicted class needs to know of N samples; every tensor has shape (N,).
+    """All that calibration needs to know of N samples; every tensor has shape (N,).
 
     Attributes:
-        confidence: float64, the largest probability.
-        correct: bool, the predicted class is the label.
+        confidence: float64, the largest probability; the probability of class 1 where predictions are scores, and the
+            confidence of the answer where they are confidences.
+        correct: bool, whether that came true: the predicted class is the label; class 1 is; the answer was right.
         weight: float64, or None where every sample counts once.
     """
 
@@ -52,13 +53,14 @@ class SampleStatistics(ConfidenceSamples):
     """Per-sample numbers of N predictions; every tensor has shape (N,).
 
     Attributes:
-        confidence: float64, the largest probability.
-        correct: bool, the predicted class is the label.
+        confidence: As in `ConfidenceSamples`.
+        correct: As in `ConfidenceSamples`.
         weight: float64, or None where every sample counts once.
-        prediction: int64, the class of the largest output, the first of them on ties.
+        prediction: int64, the class of the largest output, the first of them on ties; 1 where predictions are
+            confidences, because an answer claims to be right.
         label: int64; the most probable class where labels are class probabilities.
         nll: float64, −log p of the label, or −Σ_k q_k log p_k for class probabilities q; inf where p is 0.
-        brier: float64, Σ_k (p_k − q_k)².
+        brier: float64, Σ_k (p_k − q_k)²; (p_1 − q_1)² for scores and confidences.
         entropy: float64, −Σ_k p_k log p_k, in nats.
         rank: int64, how many classes come before the label: larger outputs, and equal ones with a lower index.
     """
@@ -69,6 +71,11 @@ class SampleStatistics(ConfidenceSamples):
     brier: Tensor
     entropy: Tensor
     rank: Tensor
+
+    @property
+    def right(self) -> Tensor:
+        """Whether the predicted class is the label, which of a score is not what its calibration is about."""
+        return self.prediction == self.label
 
 
 class StatisticsStore:
@@ -147,7 +154,11 @@ def confidence_samples(preds: Predictions) -> ConfidenceSamples:
         ([0.75, 0.5], [True, False])
     """
     preds = measured(preds)
-    prediction, confidence = _first_maximum(preds.values)
+    if preds.of == "top":
+        prediction, confidence = _first_maximum(preds.values)
+    else:
+        prediction = torch.ones_like(preds.hard_labels)
+        confidence = torch.empty(len(preds), dtype=torch.float64).copy_(preds.values[:, 1])
     if preds.kind == "logits":
         rows = max(1, _BLOCK_VALUES // preds.num_classes)
         for start in range(0, len(prediction), rows):
@@ -206,15 +217,18 @@ def _blocks(preds: Predictions) -> Iterator[tuple[Predictions, Tensor]]:
 def _statistics(block: Predictions, log_odds: Tensor, probs: Tensor, spare: Tensor) -> tuple[SampleStatistics, Tensor]:
     values, label = block.values, block.hard_labels
     prediction, top = _first_maximum(values)
+    if block.of == "confidence":
+        prediction = torch.ones_like(prediction)
     if block.kind == "logits":
         # Relative to the largest logit no precision is lost, and softmax gives the same bits, wherever the row stands.
         torch.sub(values, top[:, None], out=log_odds)
         torch.softmax(log_odds, dim=1, out=probs)
-        confidence = probs.gather(1, prediction[:, None])[:, 0]
-        log_total = -confidence.log()
+        confidence = (probs.gather(1, prediction[:, None]) if block.of == "top" else probs[:, 1:].clone())[:, 0]
+        log_total = -(confidence if block.of == "top" else probs.amax(dim=1)).log()
     else:
         torch.log(probs.copy_(values), out=log_odds)
-        confidence, log_total = top, torch.zeros_like(top)
+        confidence = top if block.of == "top" else probs[:, 1].clone()
+        log_total = torch.zeros_like(top)
     entropy = log_total - _sum_of_products(probs, log_odds, spare)
     if block.has_soft_labels:
         nll = log_total - _sum_of_products(block.labels, log_odds, spare)
@@ -222,10 +236,13 @@ def _statistics(block: Predictions, log_odds: Tensor, probs: Tensor, spare: Tens
     else:
         nll = log_total - log_odds.gather(1, label[:, None])[:, 0]
         brier = _brier(probs, label, spare)
-    correct = prediction == label
+    if block.of != "top":
+        happened = block.labels[:, 1] if block.has_soft_labels else label.double()
+        brier = (confidence - happened).square_()
+    right = prediction == label
     stats = SampleStatistics(
         confidence=confidence,
-        correct=correct,
+        correct=label == 1 if block.of == "score" else right,
         weight=block.weights,
         prediction=prediction,
         label=label,
@@ -233,7 +250,7 @@ def _statistics(block: Predictions, log_odds: Tensor, probs: Tensor, spare: Tens
         nll=nll.clamp_(min=0).add_(0.0),
         brier=brier,
         entropy=entropy.clamp_(min=0).add_(0.0),
-        rank=_rank(values, label, correct, log_odds, spare),
+        rank=_rank(values, label, right, log_odds, spare),
     )
     return stats, probs
 
@@ -261,10 +278,10 @@ def _brier(probs: Tensor, label: Tensor, spare: Tensor) -> Tensor:
     return others + (1 - of_label[:, 0]).square_()
 
 
-def _rank(values: Tensor, label: Tensor, correct: Tensor, *scratch: Tensor) -> Tensor:
+def _rank(values: Tensor, label: Tensor, right: Tensor, *scratch: Tensor) -> Tensor:
     """How many classes come before the label; a right prediction needs no look. The last two are memory to write in."""
     rank = torch.zeros_like(label)
-    wrong = torch.nonzero(~correct)[:, 0]
+    wrong = torch.nonzero(~right)[:, 0]
     size = len(wrong) * values.shape[1]
     chosen, flags = (part.view(-1).view(values.dtype)[:size].view(len(wrong), values.shape[1]) for part in scratch)
     values, label = torch.index_select(values, 0, wrong, out=chosen), label[wrong, None]

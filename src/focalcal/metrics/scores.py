@@ -29,7 +29,7 @@ def error(preds: Measurable) -> float:
         >>> error(Predictions.from_probs([[0.8, 0.2], [0.7, 0.3], [0.4, 0.6], [0.9, 0.1]], [0, 1, 1, 0]))
         0.25
     """
-    return as_number((sums := means(preds)).wrong / sums.total)
+    return as_number((sums := means(preds)).misses / sums.total)
 
 
 def accuracy(preds: Measurable) -> float:
@@ -39,7 +39,7 @@ def accuracy(preds: Measurable) -> float:
         >>> accuracy(Predictions.from_probs([[0.8, 0.2], [0.7, 0.3], [0.4, 0.6], [0.9, 0.1]], [0, 1, 1, 0]))
         0.75
     """
-    return as_number((sums := means(preds)).right / sums.total)
+    return as_number((sums := means(preds)).hits / sums.total)
 
 
 def top_k_accuracy(preds: Predictions, *, k: int = TOP_K) -> float:
@@ -87,9 +87,13 @@ def nll(preds: Measurable) -> float:
 def brier(preds: Measurable) -> float:
     """Brier score, Σ_i w_i Σ_k (p_ik − q_ik)² / Σ w: summed over classes, so between 0 and 2.
 
+    Of a score, or of a confidence, it is (p − y)², between 0 and 1, as in scikit-learn.
+
     Examples:
         >>> brier(Predictions.from_probs([[0.5, 0.5], [0.25, 0.75]], [0, 1]))
         0.3125
+        >>> brier(Predictions.from_probs([0.5, 0.75], [0, 1]))
+        0.15625
     """
     return as_number((sums := means(preds)).brier / sums.total)
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import scipy.fft
 
 from focalcal.metrics.gap_intervals import Interval, allowance, cross_fitted, signs
-from focalcal.metrics.independent_units import Bins, Units, sum_at
+from focalcal.metrics.independent_units import Bins, Units, other_folds, sum_at
 
 Array = npt.NDArray[np.float64]
 
@@ -39,7 +39,7 @@ def smooth_interval(units: Units, confidence: Array, estimate: float, level: flo
     kernel = ReflectedGaussian(max(estimate, 1 / _MOST_NODES), min(max(wanted, _FEWEST_NODES), _MOST_NODES))
     by_fold = np.stack([kernel.density(confidence, fold) for fold in units.gap])
     smoothed = kernel.smooth(by_fold.sum(0))
-    direction = kernel.at(confidence, kernel.smooth(signs(smoothed)))
+    direction = kernel.at(confidence, kernel.smooth(signs(smoothed / total)))
     high = max(estimate + allowance(units, direction, estimate, level), estimate)
     if kernel.integral(np.abs(smoothed)) / total <= np.quantile(
         _null(units, confidence, kernel, seed), (1 + level) / 2
@@ -47,8 +47,7 @@ def smooth_interval(units: Units, confidence: Array, estimate: float, level: flo
         return 0.0, high
     noise = np.sqrt(np.maximum(kernel.squared(kernel.density(confidence, units.cell_squares())), 0))
     directions = []
-    for fold in by_fold:
-        others = smoothed - kernel.smooth(fold)
+    for others in kernel.smooth(other_folds(by_fold)):
         trusted = np.clip(np.divide(others, noise, out=np.zeros_like(others), where=noise > 0), -1, 1)
         directions.append(kernel.at(confidence, kernel.smooth(trusted)))
     return min(cross_fitted(units, np.stack(directions), level), estimate), high
@@ -58,9 +57,8 @@ def _null(units: Units, confidence: Array, kernel: "ReflectedGaussian", seed: in
     """Draw smECE_σ of a perfectly calibrated model."""
     coarse = ReflectedGaussian(kernel.sigma, _NOISE_NODES)
     place = np.rint(confidence * _NOISE_NODES).astype(np.int64)
-    roots = units.noise_roots(Bins(place, _NOISE_NODES + 1))
-    draws = np.random.default_rng(seed).standard_normal((_DRAWS, roots.shape[1]))
-    smoothed = coarse.smooth((draws @ roots.T) / coarse.widths)
+    drawn = units.noise(Bins(place, _NOISE_NODES + 1), _DRAWS, seed)
+    smoothed = coarse.smooth(drawn.T / coarse.widths)
     return coarse.integral(np.abs(smoothed)) / float(units.mass.sum())
 
 

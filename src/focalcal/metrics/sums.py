@@ -38,7 +38,9 @@ class Means:
     Kept apart for right and wrong samples, so that a sum over none is exactly 0 also where weights are added up.
 
     Attributes:
-        right: How many are right.
+        hits: How many predicted classes are the label.
+        misses: How many are not.
+        right: How many are right: `ConfidenceSamples.correct`, which of scores is not the same as a hit.
         wrong: How many are wrong.
         confidence_right: Their confidence.
         confidence_wrong: Their confidence.
@@ -52,6 +54,8 @@ class Means:
         brier: Brier scores.
     """
 
+    hits: Tensor
+    misses: Tensor
     right: Tensor
     wrong: Tensor
     confidence_right: Tensor
@@ -150,7 +154,10 @@ def mean_terms(s: SampleStatistics, k: int = TOP_K, threshold: float = CONFIDENT
     confident = s.confidence >= threshold
     # An infinite loss is counted and not added: of weight 0, or counted 0 times, it must not show.
     infinite = s.nll.isinf()
+    hit = s.right
     return {
+        "hits": s.mass * hit,
+        "misses": s.mass * ~hit,
         "right": right,
         "wrong": wrong,
         "confidence_right": right * s.confidence,

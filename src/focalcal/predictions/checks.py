@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -13,6 +14,10 @@ from focalcal.base.chunks import chunks
 _VALUES_AT_ONCE = 2**18
 # A soft label row this close to 1 is not changed, so that what was saved is loaded bit for bit.
 _SUM_IS_ONE = 1e-12
+
+
+# What a matrix of labels (N, K) holds: class probabilities, or counts of votes.
+LabelsAre = Literal["probs", "counts"]
 
 
 @dataclass(frozen=True)
@@ -99,25 +104,33 @@ def check_hard_labels(labels: Tensor, num_classes: int, where: Where) -> None:
         )
 
 
-def normalise_soft_labels(labels: Tensor, where: Where) -> Tensor:
-    """Keep (N, K) class probabilities, and divide rows of counts by their sum.
-
-    A row of whole numbers is a row of counts (a one-hot row is the same either way); any other row must sum to 1.
-    """
+def normalise_soft_labels(labels: Tensor, labels_are: LabelsAre, where: Where) -> Tensor:
+    """Check that rows of class probabilities sum to 1, or divide rows of counts by their sum. Labels: (N, K)."""
+    if labels_are not in get_args(LabelsAre):
+        raise ValueError(f"labels_are must be 'probs' or 'counts', not {labels_are!r}.")
     labels = labels.to(torch.float64)
     low, high = torch.aminmax(labels, dim=1)
     total = labels.sum(dim=1)
-    counted = (labels == labels.round()).all(dim=1) & (total > 0)
-    one = (total - 1).abs() <= row_sum_tolerance(labels.shape[1], torch.float32)
-    wrong = ~((low >= 0) & torch.isfinite(high) & (counted | one))
+    summed = (total - 1).abs() <= row_sum_tolerance(labels.shape[1], torch.float32)
+    wrong = ~((low >= 0) & torch.isfinite(high) & ((total > 0) if labels_are == "counts" else summed))
     if wrong.any():
         index = _first(wrong)
-        raise ValueError(
-            f"The soft labels of {where(index)} are neither class probabilities (they sum to "
-            f"{float(total[index]):.6g}) nor counts (whole numbers, not all 0); correct or normalise that row."
-        )
+        raise ValueError(_wrong_soft_labels(labels[index], labels_are, where(index)))
     exact = (total - 1).abs() <= _SUM_IS_ONE
     return labels if exact.all() else torch.where(exact[:, None], labels, labels / total[:, None])
+
+
+def _wrong_soft_labels(row: Tensor, labels_are: LabelsAre, name: str) -> str:
+    total = float(row.sum())
+    if labels_are == "counts":
+        return f"The counts of {name} sum to {total:.6g}; counts are at least 0, and not all 0: correct that row."
+    sentence = f"The soft labels of {name} sum to {total:.6g}, not to 1; "
+    if bool((row >= 0).all() & (row == row.round()).all()) and total > 0:
+        return (
+            sentence + "if these are counts of votes pass labels_are='counts'; if several classes can be true at once "
+            "(multi-label), measure each class as a score, with Predictions.from_probs(probs[:, k], labels[:, k])."
+        )
+    return sentence + "correct or normalise that row."
 
 
 def check_weights(weights: Tensor, where: Where) -> None:

@@ -11,20 +11,25 @@ import torch
 from torch import Tensor
 
 from focalcal.base.chunks import chunk_rows, chunks
-from focalcal.predictions.checks import Where, check_some_weight
-from focalcal.predictions.description import Description, can_be_masked, describe
+from focalcal.base.measures import Of, check_of
+from focalcal.predictions.checks import LabelsAre, Where, check_some_weight
+from focalcal.predictions.confidence_pairs import prepare_pairs
+from focalcal.predictions.description import Columns, Description, can_be_masked, describe
+from focalcal.predictions.groups import Groups
 from focalcal.predictions.ids import check_unique
 from focalcal.predictions.rows import (
+    WORDS,
     Kind,
     Rows,
     change_rows,
     check_kind,
     check_values,
-    float_tensor,
+    count_columns,
     join_rows,
     pick_rows,
     prepare_rows,
 )
+from focalcal.predictions.tensors import cpu_tensor, float_tensor
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -32,23 +37,34 @@ if TYPE_CHECKING:
     from focalcal.predictions.formats.safetensors import Compact
     from focalcal.predictions.read_options import ReadOptions
 
+NO_LABELS = (
+    "These predictions have no labels, so they can be calibrated and saved but not measured; pass labels, or name "
+    "their column with labels_key where the file has one."
+)
 # About a megabyte of float32: a block and what is computed from it stay in the cache.
 _VALUES_IN_A_BLOCK = 2**18
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Logits or probabilities of N samples over K classes, with their labels.
+    """Logits or probabilities of N samples over K classes, with their labels if these are known.
 
-    Make them with :meth:`from_logits`, :meth:`from_probs`, :meth:`load` or :func:`focalcal.predict`, which check what
-    they are given. The arrays are shared with the caller where their type allows it: do not write into them afterwards.
+    Make them with :meth:`from_logits`, :meth:`from_probs`, :meth:`from_confidence`, :meth:`load` or
+    :func:`focalcal.predict`, which check what they are given. The arrays are shared with the caller where their type
+    allows it: do not write into them afterwards.
 
     Attributes:
         values: (N, K) float32 or float64 on the CPU, contiguous: logits or probabilities, as ``kind`` says.
         kind: ``"logits"`` or ``"probs"``.
-        labels: (N,) int64 classes, or (N, K) float64 class probabilities (soft labels) whose rows sum to 1.
+        labels_or_none: The labels, as ``labels`` gives them, or None where they are not known.
+        of: What calibration is measured of: ``"top"``, the probability of the predicted class; ``"score"``, that of
+            class 1 of two; ``"confidence"``, a number per answer, with the two columns (wrong, right) and labels that
+            say whether the answer was right.
         weights: (N,) float64, at least 0, or None where every sample counts the same.
         ids: One string per sample, or None.
+        clusters: (N,) int64, the image, sentence or user that each sample belongs to, or None where samples are
+            independent of each other.
+        groups: Columns such as ``region`` or ``month``, by name: the group of each sample.
         split: Name of the set that the samples belong to ("val", "test", ...), or None.
         class_names: One name per class, or None.
         masked_classes: Classes that take a share of the probability but are never the answer, in order; metrics look
@@ -58,10 +74,13 @@ class Predictions:
 
     values: Tensor
     kind: Kind
-    labels: Tensor
+    labels_or_none: Tensor | None = None
     _: KW_ONLY
+    of: Of = "top"
     weights: Tensor | None = None
     ids: tuple[str, ...] | None = None
+    clusters: Tensor | None = None
+    groups: Groups = field(default_factory=dict)
     split: str | None = None
     class_names: tuple[str, ...] | None = None
     masked_classes: tuple[int, ...] = ()
@@ -72,8 +91,12 @@ class Predictions:
         check_kind(self.kind)
         if self.values.ndim != 2 or self.values.dtype not in (torch.float32, torch.float64):
             raise ValueError("values must be (N, K) float32 or float64; use Predictions.from_logits or from_probs.")
-        soft = self.labels.shape == self.values.shape and self.labels.dtype == torch.float64
-        if not soft and (self.labels.shape != self.values.shape[:1] or self.labels.dtype != torch.int64):
+        check_of(self.of)
+        if self.of != "top" and self.num_classes != 2:
+            raise ValueError(f"of={self.of!r} needs two columns; use Predictions.from_probs or from_confidence.")
+        labels = self.labels_or_none
+        hard = labels is not None and labels.shape == self.values.shape[:1] and labels.dtype == torch.int64
+        if labels is not None and not hard and not self.has_soft_labels:
             raise ValueError("labels must be (N,) int64 or (N, K) float64; use Predictions.from_logits or from_probs.")
         if self.masked_classes and not can_be_masked(self.masked_classes, self.num_classes):
             raise ValueError(
@@ -84,13 +107,19 @@ class Predictions:
     def from_logits(
         cls,
         logits: Any,
-        labels: Any,
+        labels: Any = None,
         *,
         class_names: Sequence[str] | None = None,
         masked_classes: Collection[int] = (),
+        of: Of | None = None,
+        positive_class: int | str | None = None,
+        class_dim: int | None = None,
+        labels_are: LabelsAre = "probs",
         ids: Any = None,
         split: str | None = None,
         weights: Any = None,
+        groups: Mapping[str, Any] | None = None,
+        clusters: Any = None,
         ignore_index: int | None = -100,
         provenance: Mapping[str, str] | None = None,
         allow_duplicate_ids: bool = False,
@@ -99,19 +128,30 @@ class Predictions:
 
         Numpy or torch, any floating-point type (float64 stays, others become float32), any device.
 
+        One column is the score of an event: its calibration is that of the probability of class 1 against the
+        frequency of class 1. Two and more columns are measured by the predicted class.
+
         Args:
             logits: (N, K); or (N, K, d1, ...), flattened to one row per position (samples first, then d1, ...); or one
                 logit z for two classes, (N,) or (N, 1) or (N, 1, d1, ...), which becomes the two logits (0, z). Finite
                 numbers, or -inf for a masked class; no NaN, no +inf, no row of -inf alone.
             labels: Integers 0 ... K-1 of shape (N,) or (N, d1, ...) (booleans too, for two classes); or a matrix
-                shaped as the (two-class) logits, of class probabilities or of counts, which are divided by their sum.
+                shaped as the (two-class) logits, of class probabilities or of counts; None where they are not known,
+                for predictions that are only to be calibrated.
             class_names: K names.
             masked_classes: Classes that are never the answer, such as the neutral one of a sentiment network that has
                 to say positive or negative. Their values stay, because a temperature acts on all of them; metrics are
                 those of the other classes.
+            of: ``"top"`` measures a score by its predicted class, ``"score"`` two columns by the second of them.
+            positive_class: The class of two, by number or name, whose probability is the score; it becomes class 1.
+            class_dim: Axis of the classes, by default 1; -1 for outputs (N, T, K).
+            labels_are: ``"counts"`` for a matrix of votes, whose rows are divided by their sum.
             ids: N strings or integers. With extra dimensions, the position's number is added: ``id:position``.
             split: Set that the samples belong to; calibrators refuse to be fitted on ``"test"``.
             weights: (N,) or (N, d1, ...), at least 0.
+            groups: Columns by name, ``{"region": [...]}``, of text or whole numbers, (N,) or (N, d1, ...).
+            clusters: Text or whole numbers, (N,) or (N, d1, ...): samples of one image, sentence or user depend on
+                each other. With extra dimensions the sample is the cluster, unless other ones are passed.
             ignore_index: Positions with this label are dropped; None drops nothing.
             provenance: Text by key, kept with the predictions.
             allow_duplicate_ids: Accept an id that occurs more than once.
@@ -125,31 +165,42 @@ class Predictions:
             Predictions(2 samples, 3 classes, logits, split='val')
             >>> preds.probs()[0].round(decimals=3)
             tensor([0.8440, 0.1140, 0.0420], dtype=torch.float64)
-            >>> Predictions.from_logits([0.7, -1.2], [1, 0]).values
-            tensor([[ 0.0000,  0.7000],
-                    [ 0.0000, -1.2000]], dtype=torch.float64)
+            >>> score = Predictions.from_logits([0.7, -1.2], [1, 0])
+            >>> score.of, score.values.tolist()
+            ('score', [[0.0, 0.7], [0.0, -1.2]])
         """
-        rows = prepare_rows("logits", logits, labels, weights=weights, ids=ids, ignore_index=ignore_index)
-        description = describe(
-            rows.num_classes,
-            split=split,
-            class_names=class_names,
-            masked_classes=masked_classes,
-            provenance=provenance,
+        return _construct(
+            "logits",
+            logits,
+            labels,
+            allow_duplicate_ids=allow_duplicate_ids,
+            columns=Columns(of, positive_class, class_dim, class_names),
+            description={"split": split, "masked_classes": masked_classes, "provenance": provenance},
+            weights=weights,
+            ids=ids,
+            groups=groups,
+            clusters=clusters,
+            labels_are=labels_are,
+            ignore_index=ignore_index,
         )
-        return check_whole(from_rows(rows, "logits", description), allow_duplicate_ids)
 
     @classmethod
     def from_probs(
         cls,
         probs: Any,
-        labels: Any,
+        labels: Any = None,
         *,
         class_names: Sequence[str] | None = None,
         masked_classes: Collection[int] = (),
+        of: Of | None = None,
+        positive_class: int | str | None = None,
+        class_dim: int | None = None,
+        labels_are: LabelsAre = "probs",
         ids: Any = None,
         split: str | None = None,
         weights: Any = None,
+        groups: Mapping[str, Any] | None = None,
+        clusters: Any = None,
         ignore_index: int | None = -100,
         provenance: Mapping[str, str] | None = None,
         allow_duplicate_ids: bool = False,
@@ -166,9 +217,15 @@ class Predictions:
             labels: As in :meth:`from_logits`.
             class_names: As in :meth:`from_logits`.
             masked_classes: As in :meth:`from_logits`.
+            of: As in :meth:`from_logits`.
+            positive_class: As in :meth:`from_logits`.
+            class_dim: As in :meth:`from_logits`.
+            labels_are: As in :meth:`from_logits`.
             ids: As in :meth:`from_logits`.
             split: As in :meth:`from_logits`.
             weights: As in :meth:`from_logits`.
+            groups: As in :meth:`from_logits`.
+            clusters: As in :meth:`from_logits`.
             ignore_index: As in :meth:`from_logits`.
             provenance: As in :meth:`from_logits`.
             allow_duplicate_ids: As in :meth:`from_logits`.
@@ -183,16 +240,78 @@ class Predictions:
             ValueError: The probabilities of row 0 sum to 1.2, not to 1 (tolerance 0.001); if these are logits use \
 from_logits, otherwise divide each row by its sum or pass a larger tolerance.
         """
+        return _construct(
+            "probs",
+            probs,
+            labels,
+            allow_duplicate_ids=allow_duplicate_ids,
+            columns=Columns(of, positive_class, class_dim, class_names),
+            description={"split": split, "masked_classes": masked_classes, "provenance": provenance},
+            weights=weights,
+            ids=ids,
+            groups=groups,
+            clusters=clusters,
+            labels_are=labels_are,
+            ignore_index=ignore_index,
+            tolerance=tolerance,
+        )
+
+    @classmethod
+    def from_confidence(
+        cls,
+        confidence: Any,
+        correct: Any = None,
+        *,
+        predicted: Any = None,
+        labels: Any = None,
+        ids: Any = None,
+        split: str | None = None,
+        weights: Any = None,
+        groups: Mapping[str, Any] | None = None,
+        clusters: Any = None,
+        ignore_index: int | None = -100,
+        provenance: Mapping[str, str] | None = None,
+        allow_duplicate_ids: bool = False,
+    ) -> Predictions:
+        """Make predictions from one confidence per answer, and whether the answer was right.
+
+        For a language model's stated confidence, detections that match or do not, or a network of which only the top
+        class was kept. Metrics that need the probabilities of all classes are not available.
+
+        Args:
+            confidence: (N,) or (N, d1, ...), between 0 and 1.
+            correct: The same shape: booleans, or 0 and 1. None where it follows from ``predicted`` and ``labels``, or
+                is not known.
+            predicted: The class that each answer named, text or whole numbers; kept as the group ``"predicted"``.
+            labels: The true class, text or whole numbers; without ``correct``, an answer is right where both agree.
+            ids: As in :meth:`from_logits`.
+            split: As in :meth:`from_logits`.
+            weights: As in :meth:`from_logits`.
+            groups: As in :meth:`from_logits`.
+            clusters: As in :meth:`from_logits`.
+            ignore_index: Positions with this label (or this value of ``correct``) are dropped.
+            provenance: As in :meth:`from_logits`.
+            allow_duplicate_ids: As in :meth:`from_logits`.
+
+        Examples:
+            >>> preds = Predictions.from_confidence([0.9, 0.8, 0.6], predicted=["cat", "dog", "cat"],
+            ...                                     labels=["cat", "dog", "dog"])
+            >>> preds.of, preds.labels.tolist(), preds.values[:, 1].tolist(), preds.groups["predicted"].names
+            ('confidence', [1, 1, 0], [0.9, 0.8, 0.6], ('cat', 'dog'))
+        """
+        pairs = prepare_pairs(confidence, correct, predicted, labels, groups, ignore_index)
         rows = prepare_rows(
-            "probs", probs, labels, weights=weights, ids=ids, ignore_index=ignore_index, tolerance=tolerance
+            "probs",
+            pairs.outputs,
+            pairs.correct,
+            weights=weights,
+            ids=ids,
+            groups=pairs.groups,
+            clusters=clusters,
+            ignore_index=ignore_index,
+            class_dim=1,
         )
-        description = describe(
-            rows.num_classes,
-            split=split,
-            class_names=class_names,
-            masked_classes=masked_classes,
-            provenance=provenance,
-        )
+        description = describe(2, of="confidence", split=split, provenance=provenance)
         return check_whole(from_rows(rows, "probs", description), allow_duplicate_ids)
 
     @property
@@ -201,9 +320,26 @@ from_logits, otherwise divide each row by its sum or pass a larger tolerance.
         return self.values.shape[1]
 
     @property
+    def labels(self) -> Tensor:
+        """(N,) int64 classes, or (N, K) float64 class probabilities (soft labels) whose rows sum to 1.
+
+        Raises:
+            ValueError: They are not known.
+        """
+        if self.labels_or_none is None:
+            raise ValueError(NO_LABELS)
+        return self.labels_or_none
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether labels are known."""
+        return self.labels_or_none is not None
+
+    @property
     def has_soft_labels(self) -> bool:
         """Whether labels are class probabilities (N, K) instead of classes (N,)."""
-        return self.labels.ndim == 2
+        labels = self.labels_or_none
+        return labels is not None and labels.shape == self.values.shape and labels.dtype == torch.float64
 
     @property
     def hard_labels(self) -> Tensor:
@@ -215,8 +351,11 @@ from_logits, otherwise divide each row by its sum or pass a larger tolerance.
 
     def __repr__(self) -> str:
         parts = [f"{len(self)} samples", f"{self.num_classes} classes", self.kind]
+        parts += [] if self.of == "top" else [f"of={self.of!r}"]
+        parts += ["no labels"] * (not self.has_labels)
         parts += ["soft labels"] * self.has_soft_labels + ["weights"] * (self.weights is not None)
-        parts += ["ids"] * (self.ids is not None)
+        parts += ["ids"] * (self.ids is not None) + ["clusters"] * (self.clusters is not None)
+        parts += [f"groups={', '.join(self.groups)}"] if self.groups else []
         parts += [] if self.split is None else [f"split={self.split!r}"]
         parts += show_masked(self.masked_classes)
         return f"Predictions({', '.join(parts)})"
@@ -302,6 +441,24 @@ from_logits, otherwise divide each row by its sum or pass a larger tolerance.
         return open_predictions(path, **options).read()
 
 
+def _construct(
+    kind: Kind,
+    values: Any,
+    labels: Any,
+    *,
+    columns: Columns,
+    description: Mapping[str, Any],
+    allow_duplicate_ids: bool,
+    **row_options: Any,
+) -> Predictions:
+    """Find out what the columns are, prepare the rows, and describe them."""
+    values = cpu_tensor(values, WORDS[kind])
+    of, positive = columns.measure(count_columns(values, columns.class_dim))
+    rows = prepare_rows(kind, values, labels, class_dim=columns.class_dim, positive=positive, **row_options)
+    described = describe(rows.num_classes, of=of, class_names=columns.names(positive), **description)
+    return check_whole(from_rows(rows, kind, described), allow_duplicate_ids)
+
+
 def from_rows(rows: Rows, kind: Kind, description: Description | None = None) -> Predictions:
     """Join checked rows with what is said about all of them."""
     return Predictions(kind=kind, **vars(rows), **vars(description or Description()))
@@ -327,6 +484,10 @@ def check_whole(preds: Predictions, allow_duplicate_ids: bool) -> Predictions:
 
 def concatenate(parts: Sequence[Predictions]) -> Predictions:
     """Put predictions of one kind and the same classes one after another; split, names, provenance of the first."""
+    if any(part.of != parts[0].of for part in parts):
+        raise ValueError(
+            "Only predictions that are measured alike go together, by predicted class, score or confidence."
+        )
     return parts[0] if len(parts) == 1 else join_rows(parts)
 
 

@@ -4,6 +4,8 @@ import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from focalcal.base.measures import Of, check_of
+
 # Files written before masked classes were a field name them in their provenance, as "1" or "0,2".
 _OLD_MASKED_KEY = "masked_classes"
 
@@ -12,15 +14,72 @@ _OLD_MASKED_KEY = "masked_classes"
 class Description:
     """Checked facts about all samples of a set of predictions, which has them as fields of the same names."""
 
+    of: Of = "top"
     split: str | None = None
     class_names: tuple[str, ...] | None = None
     masked_classes: tuple[int, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Columns:
+    """What the caller says about the columns of outputs; see ``Predictions.from_logits``."""
+
+    of: Of | None = None
+    positive_class: int | str | None = None
+    class_dim: int | None = None
+    class_names: Sequence[str] | None = None
+
+    def measure(self, columns: int, stored: Of | None = None) -> tuple[Of, int]:
+        """Return what is measured of this number of columns, and the number of the positive class, 1 if none is named.
+
+        One column is a score, and several are measured by the predicted class, unless a file or the caller says
+        something else.
+        """
+        if self.of is not None:
+            check_of(self.of)
+        if "confidence" in (self.of, stored):
+            if self.of not in (None, stored) or self.positive_class is not None:
+                raise ValueError(
+                    "Pairs of confidence and correct, and nothing else, are made with Predictions.from_confidence."
+                )
+            return "confidence", 1
+        if self.positive_class is not None and self.of == "top":
+            raise ValueError("positive_class makes a score, which of='top' contradicts; pass one of them.")
+        scored = self.of == "score" or self.positive_class is not None
+        if scored and columns > 2:
+            raise ValueError(
+                f"There are {columns} columns, and a score has one, or two of which positive_class names one; for the "
+                "score of class k pass probs[:, k] and labels == k."
+            )
+        if scored or (self.of is None and (stored == "score" or (stored is None and columns == 1))):
+            return "score", self._positive_number()
+        return "top", 1
+
+    def names(self, positive: int) -> Sequence[str] | None:
+        """Return the names of the classes, with the positive one last of two."""
+        return self.class_names if positive or not self.class_names else tuple(self.class_names)[::-1]
+
+    def _positive_number(self) -> int:
+        number = self.positive_class
+        if isinstance(number, str):
+            names = list(self.class_names or ())
+            if names.count(number) != 1:
+                raise ValueError(
+                    f"positive_class is {number!r}, which class_names ({', '.join(names) or 'none'}) do not name once."
+                )
+            return names.index(number)
+        if number not in (None, 0, 1) or isinstance(number, bool):
+            raise ValueError(
+                f"positive_class is {number!r}; it is the number (0 or 1) or the name of one of two classes."
+            )
+        return 1 if number is None else number
+
+
 def describe(
     num_classes: int,
     *,
+    of: Of = "top",
     split: str | None = None,
     class_names: Sequence[str] | None = None,
     masked_classes: Collection[int] = (),
@@ -30,6 +89,7 @@ def describe(
     if split is not None:
         check_text(split, "split")
     return Description(
+        of=of,
         split=split,
         class_names=check_class_names(class_names, num_classes),
         masked_classes=check_masked_classes(masked_classes, num_classes),

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from focalcal.base.measures import Of
 from focalcal.base.progress import tracked
 from focalcal.predictions.container import Predictions, check_whole, concatenate, from_rows
-from focalcal.predictions.description import describe
-from focalcal.predictions.rows import Kind, check_kind, prepare_rows
+from focalcal.predictions.description import Columns, describe
+from focalcal.predictions.rows import Kind, check_kind, count_columns, prepare_rows
 
 
 def predict(
@@ -22,6 +23,9 @@ def predict(
     split: str | None = None,
     class_names: Sequence[str] | None = None,
     masked_classes: Collection[int] = (),
+    of: Of | None = None,
+    positive_class: int | str | None = None,
+    class_dim: int | None = None,
     provenance: Mapping[str, str] | None = None,
     ignore_index: int | None = -100,
     device: torch.device | str | None = None,
@@ -41,6 +45,9 @@ def predict(
         split: As in ``Predictions.from_logits``.
         class_names: As in ``Predictions.from_logits``.
         masked_classes: As in ``Predictions.from_logits``.
+        of: As in ``Predictions.from_logits``.
+        positive_class: As in ``Predictions.from_logits``.
+        class_dim: As in ``Predictions.from_logits``.
         provenance: As in ``Predictions.from_logits``.
         ignore_index: Positions with this label are dropped.
         device: Device for the inputs; by default that of the network's first parameter (or buffer).
@@ -57,19 +64,28 @@ def predict(
         (Predictions(7 samples, 3 classes, logits, split='val'), True)
     """
     check_kind(kind)
-    described = partial(
-        describe, split=split, class_names=class_names, masked_classes=masked_classes, provenance=provenance
-    )
-    target = _find_device(model) if device is None else torch.device(device)
+    described = partial(describe, split=split, masked_classes=masked_classes, provenance=provenance)
+    columns = Columns(of, positive_class, class_dim, class_names)
+    target = find_device(model) if device is None else torch.device(device)
     parts: list[Predictions] = []
     samples = 0
-    with _evaluation_mode(model), torch.no_grad(), _show_progress(loader, progress) as batches:
+    with evaluation_mode(model), torch.no_grad(), _show_progress(loader, progress) as batches:
         for batch in batches:
             inputs, labels = _split_batch(batch)
-            output = _find_outputs(_call(model, _move(inputs, target)))
-            rows = prepare_rows(kind, output, labels, ignore_index=ignore_index, first=samples)
+            output = compute_outputs(model, inputs, target)
+            measured, positive = columns.measure(count_columns(output, class_dim))
+            rows = prepare_rows(
+                kind,
+                output,
+                labels,
+                class_dim=class_dim,
+                positive=positive,
+                ignore_index=ignore_index,
+                first=samples,
+            )
             samples += len(output)
-            parts.append(from_rows(rows, kind, described(rows.num_classes)))
+            names = columns.names(positive)
+            parts.append(from_rows(rows, kind, described(rows.num_classes, of=measured, class_names=names)))
     if not parts:
         raise ValueError("The loader gave no batch; pass at least one (a generator can be run through only once).")
     return check_whole(concatenate(parts), allow_duplicate_ids=False)
@@ -80,7 +96,7 @@ def _show_progress(loader: Iterable[Any], wanted: bool) -> AbstractContextManage
 
 
 @contextmanager
-def _evaluation_mode(model: Callable[..., Any]) -> Iterator[None]:
+def evaluation_mode(model: Callable[..., Any]) -> Iterator[None]:
     """Switch to evaluation, and give each submodule its own mode back: some may have been frozen by hand."""
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
     modes = [module.training for module in modules]
@@ -100,7 +116,8 @@ def _find_length(loader: Iterable[Any]) -> float | None:
         return None
 
 
-def _find_device(model: Callable[..., Any]) -> torch.device:
+def find_device(model: Callable[..., Any]) -> torch.device:
+    """Return the device of a network's first parameter or buffer; the CPU for anything else."""
     if isinstance(model, nn.Module):
         for tensors in (model.parameters(), model.buffers()):
             for tensor in tensors:
@@ -126,13 +143,25 @@ def _move(inputs: Any, device: torch.device) -> Any:
     return inputs
 
 
+def compute_outputs(model: Callable[..., Any], inputs: Any, device: torch.device | None = None) -> Tensor:
+    """Compute the outputs for one batch of inputs, as :func:`predict` takes them.
+
+    Args:
+        model: A network, or any function.
+        inputs: A tensor, a tuple or list of tensors, or a dictionary.
+        device: Device for the inputs; None for that of the network.
+    """
+    return find_outputs(_call(model, _move(inputs, find_device(model) if device is None else device)))
+
+
 def _call(model: Callable[..., Any], inputs: Any) -> Any:
     if isinstance(inputs, dict):
         return model(**inputs)
     return model(*inputs) if isinstance(inputs, list) else model(inputs)
 
 
-def _find_outputs(output: Any) -> Tensor:
+def find_outputs(output: Any) -> Tensor:
+    """Return the tensor among what a network gives: itself, ``output.logits`` or ``output["logits"]``."""
     if isinstance(output, Mapping) and "logits" in output:
         output = output["logits"]
     output = getattr(output, "logits", output)

@@ -42,7 +42,7 @@ def answers(preds: Predictions) -> Predictions:
         preds,
         values=_answer_probs(preds.values, kept) if preds.kind == "logits" else preds.values[:, kept],
         kind="probs",
-        labels=_answer_labels(preds, kept),
+        labels_or_none=_answer_labels(preds, kept) if preds.has_labels else None,
         class_names=None if preds.class_names is None else tuple(preds.class_names[number] for number in kept),
         masked_classes=(),
     )

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from math import prod
@@ -10,6 +10,7 @@ from typing import Unpack
 
 from focalcal.base.chunks import IN_CACHE
 from focalcal.base.files import regular_file
+from focalcal.base.measures import Of
 from focalcal.predictions.checks import check_some_weight
 from focalcal.predictions.container import (
     Predictions,
@@ -19,14 +20,15 @@ from focalcal.predictions.container import (
     from_rows,
     show_masked,
 )
-from focalcal.predictions.description import Description, describe, split_old_provenance
+from focalcal.predictions.description import Columns, Description, describe, split_old_provenance
 from focalcal.predictions.formats import Path, find_format
 from focalcal.predictions.formats.npz import open_npy
-from focalcal.predictions.formats.parts import Metadata
+from focalcal.predictions.formats.parts import GROUPS, Metadata, say_no_labels
 from focalcal.predictions.formats.sources import MemoryArray, RawBlock, Source, StoredArray, Take
 from focalcal.predictions.ids import check_unique_in_blocks
 from focalcal.predictions.read_options import Choices, ReadOptions
-from focalcal.predictions.rows import Kind, cpu_tensor, prepare_rows
+from focalcal.predictions.rows import Kind, prepare_rows
+from focalcal.predictions.tensors import cpu_tensor
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class PredictionsFile:
     Attributes:
         path: The file.
         kind: ``"logits"`` or ``"probs"``.
+        of: What calibration is measured of, as in ``Predictions``.
+        has_labels: Whether it has labels, or was given some.
         num_classes: K.
         split: Name of the set, or None.
         class_names: K names, or None.
@@ -58,15 +62,20 @@ class PredictionsFile:
         source, choices = opened.source, opened.choices
         self.path = path
         self.kind: Kind = source.kind
-        columns, *positions = source.sample_shape or (1,)
+        columns, positions = _split_shape(source.sample_shape, choices.class_dim)
         self.num_classes = 2 if columns == 1 else columns
-        self._description = _describe(source.metadata, choices, self.num_classes)
+        names = source.metadata.class_names if choices.class_names is None else choices.class_names
+        said = Columns(choices.of, choices.positive_class, choices.class_dim, names)
+        self.of, self._positive = said.measure(columns, source.metadata.of)
+        names = said.names(self._positive)
+        self._description = _describe(source.metadata, choices, self.num_classes, self.of, names)
         self.split = self._description.split
         self.class_names = self._description.class_names
         self.masked_classes = self._description.masked_classes
         self.provenance = self._description.provenance
         self._opened = opened
         self._positions = prod(positions)
+        self.has_labels = opened.labels is not None or "labels" in source.parts
         self._ids_are_unique = choices.allow_duplicate_ids or "ids" not in source.parts
 
     def __repr__(self) -> str:
@@ -78,6 +87,12 @@ class PredictionsFile:
         """Rows that the file has, including those that are dropped for their label being ``ignore_index``."""
         with reading(self.path, self._opened.broken):
             return self._opened.source.num_samples * self._positions
+
+    def check_labels(self) -> None:
+        """Refuse a file without labels, in a sentence that says what it has instead."""
+        if not self.has_labels:
+            with reading(self.path):
+                raise ValueError(say_no_labels(self._opened.source.names))
 
     def blocks(self, rows: int | None = None) -> Iterator[Predictions]:
         """Read and check the samples in order, at most about ``rows`` at a time (by default about 2 MB).
@@ -133,10 +148,16 @@ class PredictionsFile:
         return labels.reader()
 
     def _check_block(self, block: RawBlock, first: int) -> Predictions:
+        choices = self._opened.choices
+        groups = {name.removeprefix(GROUPS): part for name, part in block.items() if name.startswith(GROUPS)}
         rows = prepare_rows(
             self.kind,
-            **block,
-            ignore_index=self._opened.choices.ignore_index,
+            **{name: part for name, part in block.items() if not name.startswith(GROUPS)},
+            groups=groups,
+            class_dim=choices.class_dim,
+            positive=self._positive,
+            labels_are=choices.labels_are,
+            ignore_index=choices.ignore_index,
             tolerance=self._tolerance(),
             first=first,
         )
@@ -150,15 +171,27 @@ class PredictionsFile:
         )
 
 
-def _describe(metadata: Metadata, choices: Choices, num_classes: int) -> Description:
+def _split_shape(sample_shape: tuple[int, ...], class_dim: int | None) -> tuple[int, tuple[int, ...]]:
+    """Return the number of columns and the positions (d1, ...) of one sample's values."""
+    if not sample_shape:
+        return 1, ()
+    axis = 0 if class_dim is None or len(sample_shape) == 1 else class_dim - (class_dim > 0)
+    columns = sample_shape[axis] if -len(sample_shape) <= axis < len(sample_shape) else sample_shape[0]
+    return columns, (prod(sample_shape) // max(columns, 1),)
+
+
+def _describe(
+    metadata: Metadata, choices: Choices, num_classes: int, of: Of, class_names: Sequence[str] | None
+) -> Description:
     """Describe all samples: what the caller says goes before what the file says."""
     masked, provenance = metadata.masked_classes, metadata.provenance
     if masked is None:
         masked, provenance = split_old_provenance(provenance, num_classes)
     return describe(
         num_classes,
+        of=of,
         split=metadata.split if choices.split is None else choices.split,
-        class_names=metadata.class_names if choices.class_names is None else choices.class_names,
+        class_names=class_names,
         masked_classes=masked if choices.masked_classes is None else choices.masked_classes,
         provenance=provenance,
     )
@@ -177,7 +210,9 @@ def open_predictions(path: Path, **options: Unpack[ReadOptions]) -> PredictionsF
                 ``logits``, or ``probs`` or ``predictions``. In tables: a column, the common beginning of columns
                 (``score`` for ``score_0``, ``score_1``, ... or ``score:cat``, ``score:dog``), or a list of columns.
             labels_key: the same for labels that are not called ``labels``, ``label`` or ``ground_truth``.
-            weights_key, ids_key: the same for ``weights``/``weight`` and ``ids``/``id``.
+            weights_key, ids_key, clusters_key: the same for ``weights``/``weight``, ``ids``/``id`` and ``clusters``.
+            groups_key: columns of groups, such as ``["region", "month"]``; those of our own files are always read.
+            of, positive_class, class_dim, labels_are: as in ``Predictions.from_logits``.
             kind: ``"logits"`` or ``"probs"``: for npy, and for a file that has both.
             labels: labels instead of the file's own, such as human label counts: an array, or the path of an npy.
             split, class_names, masked_classes: instead of what the file says.

@@ -4,6 +4,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, get_args
 
+from focalcal.base.measures import Of
+from focalcal.predictions.checks import LabelsAre
 from focalcal.predictions.rows import Kind, check_kind
 
 # One name, or in a table the names of several columns.
@@ -18,6 +20,12 @@ class ReadOptions(TypedDict, total=False):
     labels_key: str | Sequence[str] | None
     weights_key: str | None
     ids_key: str | None
+    clusters_key: str | None
+    groups_key: Sequence[str]
+    of: Of | None
+    positive_class: int | str | None
+    class_dim: int | None
+    labels_are: LabelsAre
     kind: Kind | None
     labels: Any
     split: str | None
@@ -37,6 +45,12 @@ class Choices:
     labels_key: Key | None = None
     weights_key: str | None = None
     ids_key: str | None = None
+    clusters_key: str | None = None
+    groups_key: tuple[str, ...] = ()
+    of: Of | None = None
+    positive_class: int | str | None = None
+    class_dim: int | None = None
+    labels_are: LabelsAre = "probs"
     kind: Kind | None = None
     labels: Any = None
     split: str | None = None
@@ -64,6 +78,8 @@ class Choices:
             known = ", ".join(cls.__dataclass_fields__)
             raise TypeError(f"There is no option {unknown[0]!r} for reading predictions; there are {known}.")
         keys = {name: _make_hashable(options.get(name)) for name in ("logits_key", "probs_key", "labels_key")}
+        groups = options.get("groups_key", ())
+        keys["groups_key"] = (groups,) if isinstance(groups, str) else tuple(groups)
         return cls(**{**options, **keys})  # type: ignore[arg-type]
 
     def key(self, part: str) -> Key | None:

@@ -1,15 +1,16 @@
 """Rows of predictions: model outputs of any shape become checked rows, one per sample or position."""
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from focalcal.predictions.checks import (
+    LabelsAre,
     Where,
     check_hard_labels,
     check_logits,
@@ -18,13 +19,17 @@ from focalcal.predictions.checks import (
     normalise_soft_labels,
     row_sum_tolerance,
 )
+from focalcal.predictions.groups import GroupColumn, Groups, convert_clusters, convert_groups
 from focalcal.predictions.ids import convert_ids
+from focalcal.predictions.tensors import cpu_tensor, float_tensor, integer_tensor
 
 if TYPE_CHECKING:
     from focalcal.predictions.container import Predictions
 
 Kind = Literal["logits", "probs"]
-_WORDS: dict[Kind, str] = {"logits": "logits", "probs": "probabilities"}
+WORDS: dict[Kind, str] = {"logits": "logits", "probs": "probabilities"}
+# A warning names the line that called Predictions.from_logits or from_probs.
+_CALLER = 5
 
 
 @dataclass(frozen=True)
@@ -32,9 +37,11 @@ class Rows:
     """Checked rows of a set of predictions, or of one block of it; ``Predictions`` has fields of the same names."""
 
     values: Tensor  # (N, K) float32 or float64
-    labels: Tensor  # (N,) int64, or (N, K) float64
+    labels_or_none: Tensor | None  # (N,) int64, or (N, K) float64
     weights: Tensor | None  # (N,) float64
     ids: tuple[str, ...] | None
+    clusters: Tensor | None  # (N,) int64
+    groups: Groups  # a column of N entries by each name
 
     @property
     def num_classes(self) -> int:
@@ -43,26 +50,27 @@ class Rows:
 
 
 AnyRows = TypeVar("AnyRows", Rows, "Predictions")
-ROW_FIELDS = tuple(field.name for field in fields(Rows))
+ROW_FIELDS = tuple(field.name for field in fields(Rows) if field.name != "groups")
 
 
 def change_rows(rows: AnyRows, change: Callable[[Any], Any]) -> AnyRows:
     """Apply the same change to every part that has an entry per row."""
     parts = {name: getattr(rows, name) for name in ROW_FIELDS}
-    return replace(rows, **{name: change(part) for name, part in parts.items() if part is not None})
+    changed = {name: change(part) for name, part in parts.items() if part is not None}
+    return replace(rows, **changed, groups={name: change(column) for name, column in rows.groups.items()})
 
 
 def pick_rows(rows: AnyRows, index: Tensor) -> AnyRows:
     """Return the rows at an int64 index, in its order."""
 
     def pick(part: Any) -> Any:
-        return part[index] if isinstance(part, Tensor) else tuple(part[i] for i in index.tolist())
+        return tuple(part[i] for i in index.tolist()) if isinstance(part, tuple) else part[index]
 
     return change_rows(rows, pick)
 
 
 def join_rows(parts: Sequence[AnyRows]) -> AnyRows:
-    """Put rows one after another; everything else is that of the first part."""
+    """Put rows one after another, all with the same parts; everything else is that of the first."""
 
     def join(name: str) -> Any:
         pieces = [getattr(part, name) for part in parts]
@@ -70,8 +78,14 @@ def join_rows(parts: Sequence[AnyRows]) -> AnyRows:
             torch.cat(pieces) if isinstance(pieces[0], Tensor) else tuple(entry for piece in pieces for entry in piece)
         )
 
-    names = [name for name in ROW_FIELDS if getattr(parts[0], name) is not None]
-    return replace(parts[0], **{name: join(name) for name in names})
+    there = [[name for name in ROW_FIELDS if getattr(part, name) is not None] + sorted(part.groups) for part in parts]
+    if any(names != there[0] for names in there):
+        raise ValueError(
+            "Only predictions with the same parts go together: labels, weights, ids, clusters, groups of all or none."
+        )
+    names = [name for name in ROW_FIELDS if name in there[0]]
+    groups = {name: GroupColumn.join([part.groups[name] for part in parts]) for name in parts[0].groups}
+    return replace(parts[0], **{name: join(name) for name in names}, groups=groups)
 
 
 def check_kind(kind: str) -> None:
@@ -91,44 +105,90 @@ def check_values(kind: Kind, values: Tensor, tolerance: float | None, dtype: tor
 def prepare_rows(
     kind: Kind,
     values: Any,
-    labels: Any,
+    labels: Any = None,
     *,
     weights: Any = None,
     ids: Any = None,
+    groups: Mapping[str, Any] | None = None,
+    clusters: Any = None,
+    class_dim: int | None = None,
+    positive: int = 1,
+    labels_are: LabelsAre = "probs",
     ignore_index: int | None = -100,
     tolerance: float | None = None,
     first: int = 0,
 ) -> Rows:
     """Flatten outputs, drop the ignored positions, and check the rest.
 
-    ``first`` counts the samples before these, for the messages.
+    ``positive`` is the class that becomes class 1, of two; ``first`` counts the samples before these, for the messages.
     """
-    outputs, dtype = float_tensor(values, _WORDS[kind])
-    outputs = _expand_single_column(kind, _add_class_dimension(kind, outputs))
+    outputs, dtype = float_tensor(values, WORDS[kind])
+    labels = None if labels is None else cpu_tensor(labels, "labels")
+    outputs, labels = _move_classes(kind, outputs, labels, class_dim)
+    given = outputs.shape
+    outputs = _expand_single_column(kind, outputs)
     samples, num_classes, *positions = outputs.shape
     shape = (samples, *positions)
     where = Where(first, tuple(positions))
     rows = Rows(
         values=outputs.movedim(1, -1).reshape(-1, num_classes),
-        labels=_flatten_labels(labels, outputs.shape),
+        labels_or_none=None if labels is None else _flatten_labels(labels, outputs.shape),
         weights=None if weights is None else _flatten_weights(weights, shape),
         ids=None if ids is None else _flatten_ids(ids, shape),
+        clusters=convert_clusters(clusters, shape, first),
+        groups=convert_groups(groups, shape),
     )
+    if positive == 0:
+        rows = _exchange_classes(rows, columns=given[1])
     rows, where = _drop_ignored(rows, ignore_index, where)
     check_values(kind, rows.values, tolerance, dtype, where)
     if rows.weights is not None:
         check_weights(rows.weights, where)
-    return replace(rows, values=rows.values.contiguous(), labels=_check_labels(rows.labels, num_classes, where))
+    checked = (
+        None if rows.labels_or_none is None else _check_labels(rows.labels_or_none, num_classes, labels_are, where)
+    )
+    return replace(rows, values=rows.values.contiguous(), labels_or_none=checked)
 
 
-def _add_class_dimension(kind: Kind, outputs: Tensor) -> Tensor:
+def count_columns(values: Tensor, class_dim: int | None = None) -> int:
+    """Return how many columns outputs have: 1 for (N,), otherwise the length of the axis of classes."""
+    shape = values.shape
+    axis = 1 if class_dim is None else class_dim
+    return shape[axis] if len(shape) > 1 and -len(shape) <= axis < len(shape) else 1
+
+
+def _move_classes(
+    kind: Kind, outputs: Tensor, labels: Tensor | None, class_dim: int | None
+) -> tuple[Tensor, Tensor | None]:
+    """Bring the axis of classes to the second place, in the outputs and in labels of the same shape."""
     if outputs.ndim == 0:
-        raise ValueError(f"The {_WORDS[kind]} are one number; pass (N, K), (N, K, d1, ...), or (N,) for two classes.")
+        raise ValueError(f"The {WORDS[kind]} are one number; pass (N, K), (N, K, d1, ...), or (N,) for two classes.")
     if outputs.ndim == 1:
         outputs = outputs[:, None]
+    elif class_dim is not None:
+        shape = outputs.shape
+        if not -len(shape) <= class_dim < len(shape) or class_dim % len(shape) == 0:
+            raise ValueError(
+                f"class_dim is {class_dim}, which is not the axis of classes of {WORDS[kind]} of shape {tuple(shape)}."
+            )
+        if labels is not None and labels.shape == shape:
+            labels = labels.movedim(class_dim, 1)
+        outputs = outputs.movedim(class_dim, 1)
+    elif _hides_classes(tuple(outputs.shape), () if labels is None else tuple(labels.shape)):
+        warnings.warn(
+            f"The {WORDS[kind]} have shape {tuple(outputs.shape)}, which does not show where the classes are; they are "
+            "taken from axis 1, as torch has them: pass class_dim=1 to confirm that, or class_dim=-1 if they are last.",
+            stacklevel=_CALLER,
+        )
     if outputs.shape[1] == 0:
-        raise ValueError(f"The {_WORDS[kind]} have shape {tuple(outputs.shape)}, without any class; pass (N, K).")
-    return outputs
+        raise ValueError(f"The {WORDS[kind]} have shape {tuple(outputs.shape)}, without any class; pass (N, K).")
+    return outputs, labels
+
+
+def _hides_classes(shape: tuple[int, ...], labels: tuple[int, ...]) -> bool:
+    """Return whether the classes could as well be on another axis than 1, by the shapes of outputs and labels."""
+    others = [axis for axis in range(2, len(shape)) if shape[axis] == shape[1] > 1]
+    return any(labels in ((), shape, shape[:axis] + shape[axis + 1 :]) for axis in others)
 
 
 def _expand_single_column(kind: Kind, outputs: Tensor) -> Tensor:
@@ -139,17 +199,25 @@ def _expand_single_column(kind: Kind, outputs: Tensor) -> Tensor:
     return torch.cat([other, outputs], dim=1)
 
 
-def _flatten_labels(labels: Any, outputs_shape: torch.Size) -> Tensor:
+def _exchange_classes(rows: Rows, columns: int) -> Rows:
+    """Make class 0 class 1; a single column is that of the positive class already."""
+    labels = rows.labels_or_none
+    if labels is not None:
+        labels = labels.flip(1) if labels.ndim == 2 else torch.where((labels == 0) | (labels == 1), 1 - labels, labels)
+    return replace(rows, values=rows.values.flip(1) if columns == 2 else rows.values, labels_or_none=labels)
+
+
+def _flatten_labels(tensor: Tensor, outputs_shape: torch.Size) -> Tensor:
     """Turn (N, d1, ...) classes into (rows,) int64; and (N, K, d1, ...) probabilities or counts into (rows, K)."""
-    tensor = cpu_tensor(labels, "labels")
     samples, num_classes, *positions = outputs_shape
     if tensor.shape == outputs_shape:
         return tensor.movedim(1, -1).reshape(-1, num_classes).to(torch.float64)
     if tensor.shape != (samples, *positions):
+        last = " (or name the axis of classes with class_dim, such as -1 for the last)" if positions else ""
         raise ValueError(
             f"The labels have shape {tuple(tensor.shape)}; for outputs of {num_classes} classes and shape "
             f"{tuple(outputs_shape)} pass classes of shape {(samples, *positions)}, or class probabilities or counts "
-            f"of shape {tuple(outputs_shape)}."
+            f"of shape {tuple(outputs_shape)}{last}."
         )
     if tensor.dtype == torch.bool and num_classes == 2:
         return tensor.to(torch.int64).reshape(-1)
@@ -178,76 +246,17 @@ def _flatten_ids(ids: Any, shape: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def _drop_ignored(rows: Rows, ignore_index: int | None, where: Where) -> tuple[Rows, Where]:
-    if ignore_index is None or rows.labels.ndim == 2:
+    labels = rows.labels_or_none
+    if ignore_index is None or labels is None or labels.ndim == 2:
         return rows, where
-    kept = (rows.labels != ignore_index).nonzero().squeeze(1)
-    if len(kept) == len(rows.labels):
+    kept = (labels != ignore_index).nonzero().squeeze(1)
+    if len(kept) == len(labels):
         return rows, where
     return pick_rows(rows, kept), replace(where, kept=kept)
 
 
-def _check_labels(labels: Tensor, num_classes: int, where: Where) -> Tensor:
+def _check_labels(labels: Tensor, num_classes: int, labels_are: LabelsAre, where: Where) -> Tensor:
     if labels.ndim == 2:
-        return normalise_soft_labels(labels, where)
+        return normalise_soft_labels(labels, labels_are, where)
     check_hard_labels(labels, num_classes, where)
     return labels
-
-
-def cpu_tensor(data: Any, name: str) -> Tensor:
-    """Return ``data`` as a CPU tensor of its own type, without a copy where that is possible.
-
-    Args:
-        data: A tensor, an array, or anything ``numpy.asarray`` makes an array of.
-        name: Name for errors.
-    """
-    if data is None:
-        raise TypeError(f"The {name} are missing; pass an array or tensor of numbers.")
-    if isinstance(data, Tensor):
-        return data.detach().cpu()
-    try:
-        array = np.asarray(data)
-    except ValueError:
-        raise ValueError(f"The {name} are rows of different lengths; pass a rectangular array.") from None
-    if array.dtype.name == "bfloat16":  # numpy has it only through the package ml_dtypes
-        return torch.from_numpy(array.astype(np.float32)).bfloat16()
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"The {name} are of type {array.dtype}; pass an array or tensor of numbers.")
-    return torch.from_numpy(_share_with_torch(array))
-
-
-def float_tensor(data: Any, name: str) -> tuple[Tensor, torch.dtype]:
-    """Return ``data`` as float32 or float64, and the type that it came in.
-
-    float64 stays; everything narrower (float16, bfloat16, float8) is raised to float32.
-    """
-    tensor = cpu_tensor(data, name)
-    if not tensor.is_floating_point():
-        raise ValueError(f"The {name} are of type {_type_name(tensor)}; pass floating-point numbers.")
-    if tensor.dtype in (torch.float32, torch.float64):
-        return tensor, tensor.dtype
-    return tensor.float(), tensor.dtype
-
-
-def integer_tensor(tensor: Tensor, name: str) -> Tensor:
-    """Return a tensor of any integer type as int64."""
-    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
-        raise ValueError(f"The {name} are of type {_type_name(tensor)}; pass integers, or a matrix (N, K) of shares.")
-    as_int64 = tensor.to(torch.int64)
-    if tensor.dtype == torch.uint64 and bool((as_int64 < 0).any()):
-        raise ValueError(f"The {name} hold a number above 2^63, which is not a class.")
-    return as_int64
-
-
-def _share_with_torch(array: np.ndarray) -> np.ndarray:
-    """Copy what torch cannot share memory with: a foreign byte order, long doubles, a read-only array."""
-    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
-        array = array.astype(np.float64)
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
-        array = array.copy()
-    return array
-
-
-def _type_name(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")

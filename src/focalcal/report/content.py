@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from focalcal.metrics import METRICS
+from focalcal.metrics import METRICS, Evaluation
 from focalcal.report.readings import counted, written, written_interval
 from focalcal.report.reported_model import ReportedModel
 from focalcal.report.wording import headline, how_fitted, mood, next_steps, sentences
@@ -22,7 +22,7 @@ def model_content(model: ReportedModel) -> dict[str, Any]:
         "mood": mood(model),
         "sentences": sentences(model),
         "steps": next_steps(model),
-        "tiles": [_tile(model, name) for name in _KEY_METRICS],
+        "tiles": [_tile(model, name) for name in _KEY_METRICS if name in model.before.values],
         "metrics": [_metric_row(model, name) for name in model.before.values],
         "notes": list(model.notes),
         "scaling": None if model.scaling is None else how_fitted(model.scaling),
@@ -54,11 +54,11 @@ def _tile(model: ReportedModel, name: str) -> dict[str, str]:
     """Write a key number, its interval, and what it becomes."""
     write = partial(written, name)
     interval = written_interval(model.before.intervals.get(name), write)
-    beside = f"floor {write(model.before.values['ece_floor'])}" if name == "ece" else ""
+    beside = _by_chance(model.before) if name == "ece" else ""
     if model.after is not None and name != "accuracy":
         scaled = f"scaled {write(model.after.values[name])}"
         if name == "ece":
-            scaled += f" (floor {write(model.after.values['ece_floor'])})"
+            scaled += f" ({_by_chance(model.after)})"
         beside = f"{beside} · {scaled}" if beside else scaled
     return {
         "title": {"confident_share": "≥ 99% sure"}.get(name, METRICS[name].heading),
@@ -67,6 +67,12 @@ def _tile(model: ReportedModel, name: str) -> dict[str, str]:
         "beside": beside,
         "words": METRICS[name].reading,
     }
+
+
+def _by_chance(evaluation: Evaluation) -> str:
+    """Write the range that a perfectly calibrated model would show."""
+    test = evaluation.calibration_test
+    return "" if test is None else f"perfect model {test.range_text}"
 
 
 def numbers_of(

@@ -50,7 +50,7 @@ class MistakesSoFar:
     def add(self, stats: SampleStatistics, ids: Sequence[str] | None) -> None:
         """Add samples; without ids they are called by their number."""
         weight = torch.ones_like(stats.confidence) if stats.weight is None else stats.weight
-        wrong = (~stats.correct & (weight > 0)).nonzero()[:, 0]
+        wrong = (~stats.right & (weight > 0)).nonzero()[:, 0]
         for i in wrong[stats.confidence[wrong].argsort(descending=True, stable=True)[: self._most]].tolist():
             number = self._samples + i
             name = f"#{number}" if ids is None else ids[i]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from focalcal.base.chunks import chunk_rows
 from focalcal.calibrators.temperature import Objective
 from focalcal.metrics import Evaluation, evaluate
+from focalcal.metrics.catalogue import names_for
 from focalcal.metrics.samples import block_statistics
 from focalcal.plots.roc_curves import Roc, roc
 from focalcal.plots.training_history import TrainingCurves, training_curves
@@ -98,7 +99,8 @@ def measure_model(source: ModelSource, settings: ReportSettings) -> ReportedMode
     before = evaluate(data, **how)
     after = None
     if scaling is not None:
-        after = evaluate(scaling.scale(data), metrics=AFTER_METRICS, **how)
+        names = names_for(AFTER_METRICS, data.num_classes, data.of)
+        after = evaluate(scaling.scale(data), metrics=names, **how)
     passed = _one_pass(data, scaling, settings.bins)
     curves = None if source.history is None else training_curves(source.history)
     return ReportedModel(

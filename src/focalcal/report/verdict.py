@@ -10,8 +10,6 @@ from focalcal.report.readings import counted, written
 if TYPE_CHECKING:
     from focalcal.metrics.evaluation import Evaluation
 
-# Without an interval, an ECE of less than twice the floor is called close to it.
-_CLOSE = 2.0
 # Where an interval of the mean confidence − accuracy holds 0, and no more than so much besides.
 BALANCED = "Neither over- nor under-confident on the whole"
 _NARROW = 0.03
@@ -76,16 +74,11 @@ def _range_of_gap(evaluation: Evaluation, gap: float) -> tuple[float, float]:
 
 
 def shows_miscalibration(evaluation: Evaluation) -> bool | None:
-    """Return whether ECE is larger than chance explains; None where ECE or its floor is not known."""
-    ece, floor = (evaluation.values.get(name, math.nan) for name in ("ece", "ece_floor"))
-    if math.isnan(ece) or math.isnan(floor):
+    """Return whether ECE is larger than chance explains, by the test of calibration; None where there is no ECE."""
+    test = evaluation.calibration_test
+    if test is None:
         return None
-    if _is_one_sided(evaluation) and tendency(evaluation) == UNDECIDED:
-        return False
-    low, _ = evaluation.intervals.get("ece", (math.nan, math.nan))
-    if math.isnan(low):
-        return ece >= _CLOSE * floor and ece > floor
-    return ece > floor and low > floor
+    return test.is_significant and not (_is_one_sided(evaluation) and tendency(evaluation) == UNDECIDED)
 
 
 def _is_one_sided(evaluation: Evaluation) -> bool:
@@ -101,18 +94,12 @@ def _of_confidence(evaluation: Evaluation) -> str:
 
 
 def _of_ece(evaluation: Evaluation) -> str:
-    shown = shows_miscalibration(evaluation)
-    if shown is None:
+    test = evaluation.calibration_test
+    if test is None:
         return ""
-    ece, floor = evaluation.values["ece"], evaluation.values["ece_floor"]
-    facts = f"ECE is {_percent(ece)}; a perfectly calibrated model would show {_percent(floor)} on these samples"
-    if shown:
-        return f"{facts}: the model is miscalibrated."
-    if _is_one_sided(evaluation) and ece > floor:
-        return f"{facts}: too few to detect miscalibration."
-    if math.isnan(evaluation.intervals.get("ece", (math.nan,))[0]) and ece > floor:
-        return f"{facts}: hardly less, so no miscalibration is detected without an interval."
-    return f"{facts}: no miscalibration is detected."
+    if test.is_significant and not shows_miscalibration(evaluation):
+        return f"{test.facts}: too few to detect miscalibration."
+    return str(test)
 
 
 def _of_loss(evaluation: Evaluation, impossible: int | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scipy.special import ndtri
 
+from focalcal.metrics import Evaluation
 from focalcal.report.readings import counted, written
 from focalcal.report.reported_model import ReportedModel
 from focalcal.report.temperature import FEWEST_SAMPLES, Scaling
@@ -12,7 +13,6 @@ from focalcal.report.verdict import BALANCED, UNDECIDED, shows_miscalibration, t
 # Of the ECE that was there, what may be left for a repair to count as most of it, or as some of it.
 _MOST, _SOME = 0.5, 0.9
 _FEW_SAMPLES = 1000
-_NOTHING = written("ece_floor", 0.0)
 _USE = "Use the confidences uncalibrated; more samples could show errors that are smaller than these."
 _WAIT = "Do not rely on the confidences yet: these samples show neither that they are right nor that they are wrong."
 _COLLECT = "Collect validation predictions that a temperature can be fitted on."
@@ -79,21 +79,26 @@ def _repair(model: ReportedModel) -> str:
         if now < _SOME * was
         else "does not repair it"
     )
-    left = "more than a perfect model would show at this sample size"
-    if not shows_miscalibration(after):
-        left = "within what a perfect model would show at this sample size"
-    floor = written("ece_floor", after.values["ece_floor"])
-    return f"{temperature} {how} {done}: {move}, which is {left} ({floor})."
+    return f"{temperature} {how} {done}: {move}. {_afterwards(after)}"
+
+
+def _afterwards(after: Evaluation) -> str:
+    test = after.calibration_test
+    assert test is not None
+    left = "it is still miscalibrated" if shows_miscalibration(after) else "no miscalibration detected any more"
+    return f"Then a perfectly calibrated model would show {test.range_text}: {left} ({test.p_text})."
 
 
 def next_steps(model: ReportedModel) -> list[str]:
     """Write what to do, the most useful first."""
     steps = [*_about_repair(model), *_about_classes(model)]
     if model.before.n < _FEW_SAMPLES:
-        floor = written("ece_floor", model.before.values["ece_floor"])
-        why = f"with {model.before.n:,}, chance alone makes an ECE of {floor}"
-        # A model that is always certain has a floor of 0, which says nothing about how many samples it takes.
-        steps.append(f"Evaluate on more samples: {why if floor != _NOTHING else f'{model.before.n:,} are few'}.")
+        test = model.before.calibration_test
+        # For a model that is always certain chance makes no ECE, which says nothing about how many samples it takes.
+        why = f"{model.before.n:,} are few"
+        if test is not None and test.expected[1] > 0:
+            why = f"with {model.before.n:,}, chance alone makes an ECE of {test.range_text}"
+        steps.append(f"Evaluate on more samples: {why}.")
     if model.has_soft_labels:
         steps.append(
             "Mind that the labels are soft: accuracy and ECE take the most probable class for the label, while NLL and "

@@ -124,4 +124,4 @@ def _interval(result: Evaluation, name: str) -> Interval:
     low, high = result.intervals.get(name, (math.nan, math.nan))
     if not (math.isfinite(low) and math.isfinite(high)):
         return None, None, ""
-    return 100 * low, 100 * high, result.method or ""
+    return 100 * low, 100 * high, result.methods[name]

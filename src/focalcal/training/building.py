@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,7 +20,7 @@ from focalcal.models import MODEL_NAMES, build_model, model_options
 from focalcal.models.transformer import Transformer
 from focalcal.recipes import Recipe
 from focalcal.recipes.settings import LoggingSettings, OptimizerSettings, ScheduleSettings
-from focalcal.training.checkpoints import CheckpointFolder, read_checkpoint, restore_module
+from focalcal.training.checkpoints import Checkpoint, CheckpointFolder, read_checkpoint, restore_module
 from focalcal.training.preconditions import check_model, recorded_data
 
 if TYPE_CHECKING:
@@ -77,7 +78,9 @@ def build_network(recipe: Recipe, data: DataSet) -> nn.Module:
         raise ValueError(f"Recipe {recipe.name}: the network cannot be built ({reason}); make it smaller.") from error
 
 
-def load_network(run: Run, model: nn.Module | None = None, data: DataSet | None = None) -> nn.Module:
+def load_network(
+    run: Run, model: nn.Module | None = None, data: DataSet | None = None, checkpoint: Path | None = None
+) -> nn.Module:
     """Load the weights of a run's selected epoch into its network, in evaluation mode; see :meth:`Run.network`."""
     for what, given in (("model", model), ("data", data)):
         if given is None and getattr(run.recipe, what).name == "own" and model is None:
@@ -86,20 +89,28 @@ def load_network(run: Run, model: nn.Module | None = None, data: DataSet | None 
         data = build_data(run.recipe) if data is None else data
         _check_words(run, data)
         model = build_network(run.recipe, data)
+    weights = _selected_weights(run) if checkpoint is None else _weights_of(read_checkpoint(checkpoint))
+    # A compiled network calls its parts by another name.
+    plain = getattr(model, "_orig_mod", model)
+    restore_module(plain, {name.removeprefix("_orig_mod."): weight for name, weight in weights.items()})
+    return model.cpu().eval()
+
+
+def _selected_weights(run: Run) -> dict[str, Tensor]:
     checkpoints = CheckpointFolder(run.files.checkpoints)
     newest, _ = checkpoints.newest()
     if newest is None:
         raise ValueError(f"{run.path} holds no undamaged checkpoint, so there are no weights to load.")
     best = newest.values["best"]
-    if best is not None:
-        weights = dict(read_checkpoint(checkpoints.path / best["file"]).tensors)
-    else:
-        averaged = "average/n_averaged" in newest.tensors and int(newest.tensors["average/n_averaged"]) > 0
-        weights = newest.part("average/module.") if averaged else newest.part("model")
-    # A compiled network calls its parts by another name.
-    plain = getattr(model, "_orig_mod", model)
-    restore_module(plain, {name.removeprefix("_orig_mod."): weight for name, weight in weights.items()})
-    return model.cpu().eval()
+    return _weights_of(newest if best is None else read_checkpoint(checkpoints.path / best["file"]))
+
+
+def _weights_of(checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """Return the network's weights: averaged ones where there are, and all that a file of the best epoch has."""
+    averaged = checkpoint.tensors.get("average/n_averaged")
+    if averaged is not None and int(averaged) > 0:
+        return checkpoint.part("average/module.")
+    return checkpoint.part("model") or dict(checkpoint.tensors)
 
 
 def load_translator(run: Run) -> tuple[Transformer, SubwordVocabulary]:

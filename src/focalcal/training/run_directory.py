@@ -177,20 +177,23 @@ class Run:
             raise ValueError("The run was trained with data of your own, which it cannot load.")
         return build_data(self.recipe)
 
-    def network(self, *, model: "nn.Module | None" = None, data: "DataSet | None" = None) -> "nn.Module":
+    def network(
+        self, *, model: "nn.Module | None" = None, data: "DataSet | None" = None, checkpoint: Path | None = None
+    ) -> "nn.Module":
         """Load the trained network with the weights of the selected epoch, on the CPU and in evaluation mode.
 
         Args:
             model: A network of your own, if the run trained one; its weights are replaced.
             data: The data set of the run, if it has been loaded already (:meth:`data`); it says how many classes and
                 words there are.
+            checkpoint: A file of ``checkpoints/`` whose weights are loaded instead.
 
         Raises:
             ValueError: There is no checkpoint, or the weights or the words of the data do not fit.
         """
         from focalcal.training.building import load_network  # it needs the packages that train
 
-        return load_network(self, model, data)
+        return load_network(self, model, data, checkpoint)
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:

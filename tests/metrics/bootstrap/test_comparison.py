@@ -115,7 +115,7 @@ def test_one_and_two_samples():
 
 
 def test_a_metric_that_is_undefined_says_so():
-    right = Predictions.from_probs([0.9, 0.8], [1, 1])
+    right = Predictions.from_probs([0.9, 0.8], [1, 1], of="top")
     found = compare(right, right, metrics=["mean_confidence_wrong"])["mean_confidence_wrong"]
     assert found.verdict == "mean_confidence_wrong is not defined on these samples"
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["difference"] is None

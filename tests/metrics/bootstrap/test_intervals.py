@@ -94,7 +94,9 @@ def test_two_samples(method):
 @pytest.mark.parametrize("method", ALL_METHODS)
 def test_everything_right(method):
     p = torch.linspace(0.6, 0.99, 50)
-    result = bootstrap(Predictions.from_probs(p, torch.ones(50, dtype=torch.int64)), bootstrap=100, method=method)
+    result = bootstrap(
+        Predictions.from_probs(p, torch.ones(50, dtype=torch.int64), of="top"), bootstrap=100, method=method
+    )
     assert result.intervals["error"] == (0.0, 0.0)
     assert math.isnan(result.estimates["mean_entropy_wrong"])
     assert math.isnan(result.intervals["mean_entropy_wrong"][1])

@@ -82,7 +82,7 @@ def test_merging_in_any_order_gives_the_same(weighted, kept, monkeypatch):
     for state, value in zip(states, values, strict=True):
         assert_same(dict(values[0]), dict(value))
         for name, part in state.items():
-            if name not in ("sketch.codes", "sketch.weights"):  # kept samples have no order
+            if name not in ("sketch.codes", "sketch.weights", "sketch.folds"):  # kept samples have no order
                 torch.testing.assert_close(part, states[0][name], rtol=1e-12, atol=1e-12)
 
 
@@ -92,6 +92,50 @@ def test_merged_parts_give_what_one_stream_gives():
     for block in preds.blocks(300):
         merged.merge(accumulated(block))
     assert_same(dict(merged.compute().values), dict(accumulated(preds, rows=300).compute().values))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kept", [100, 2**17])
+def test_parts_that_know_their_place_have_the_intervals_of_the_whole(weighted, kept, monkeypatch):
+    monkeypatch.setattr(sketch, "KEPT_SAMPLES", kept)
+    preds = random_predictions(weighted=weighted)
+    whole, merged, start = accumulated(preds, rows=300).compute(), Accumulator(8), 0
+    for block in preds.blocks(333):
+        part = Accumulator(8, first_row=start)
+        part.add(block)
+        merged.merge(part)
+        start += len(block)
+    found = merged.compute()
+    assert set(found.intervals) >= {"ece", "ada_ece", "classwise_ece", "mce", "ks_error", "smooth_ece"}
+    for name, ends in found.intervals.items():
+        assert ends == pytest.approx(whole.intervals[name], abs=1e-9), name
+        assert ends[0] <= found.values[name] <= ends[1]
+    assert found.calibration_test.p_value == whole.calibration_test.p_value
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_stream_has_the_intervals_of_predictions_at_hand(weighted):
+    preds = random_predictions(weighted=weighted)
+    expected, found = evaluate(preds, method="honest"), accumulated(preds, rows=97).compute()
+    for name in ("ece", "ada_ece", "debiased_ece", "mce", "ks_error", "smooth_ece"):
+        assert found.intervals[name] == pytest.approx(expected.intervals[name], abs=1e-9), name
+    assert found.methods == dict.fromkeys(found.intervals, "honest")
+
+
+def test_only_some_metrics_of_a_stream():
+    found = accumulated(random_predictions()).compute(["ece", "error"])
+    assert (list(found.values), list(found.intervals)) == (["ece", "error"], ["ece"])
+    assert accumulated(random_predictions()).compute(["ece"], intervals=False).intervals == {}
+    with pytest.raises(ValueError, match="There is no metric 'nll_refinement'"):
+        accumulated(random_predictions()).compute(["nll_refinement"])
+
+
+def test_very_many_classes_have_no_sums_per_fold():
+    accumulator = Accumulator(5000)
+    accumulator.update(logits=torch.zeros(3, 5000), labels=[0, 1, 2])
+    found = accumulator.compute()
+    assert "classwise_ece" in found.values
+    assert "classwise_ece" not in found.intervals
 
 
 @pytest.mark.slow
@@ -161,8 +205,10 @@ def test_soft_labels_count_in_the_proper_scores():
     generator = torch.Generator().manual_seed(0)
     logits, counts = torch.randn(60, 4, generator=generator), torch.randint(0, 5, (60, 4), generator=generator) + 1
     accumulator = Accumulator(4)
-    accumulator.update(logits=logits, labels=counts)
-    expected = evaluate(Predictions.from_logits(logits, counts), metrics=["nll", "brier", "error"], bootstrap=0)
+    accumulator.update(logits=logits, labels=counts.double() / counts.sum(1, keepdim=True))
+    expected = evaluate(
+        Predictions.from_logits(logits, counts, labels_are="counts"), metrics=["nll", "brier", "error"], bootstrap=0
+    )
     found = accumulator.compute().values
     assert_same({name: found[name] for name in expected.values}, dict(expected.values))
 

@@ -161,8 +161,9 @@ def same_state(a, b):
 
 def in_order(state):
     """Kept samples have no order."""
-    pairs = sorted(zip(state["codes"].tolist(), state["weights"].tolist(), strict=True))
-    return state | {"codes": torch.tensor([code for code, _ in pairs]), "weights": torch.tensor([w for _, w in pairs])}
+    names = ("codes", "weights", "folds")
+    rows = sorted(zip(*(state[name].tolist() for name in names), strict=True))
+    return state | {name: torch.tensor([row[column] for row in rows]) for column, name in enumerate(names)}
 
 
 @settings(deadline=None, max_examples=25)
@@ -246,7 +247,8 @@ def test_codes_keep_samples_and_their_order(samples):
 def test_kept_samples_drop_what_has_no_weight():
     kept = KeptSamples()
     confidence, weight = torch.tensor([[0.5, 0.25], [0.0, 2.0]], dtype=torch.float64)
-    kept.add(encode(confidence, torch.tensor([True, False])), weight)
+    kept.add(encode(confidence, torch.tensor([True, False])), weight, torch.tensor([0, 3]))
     assert len(kept) == 1
     assert kept.samples().confidence.tolist() == [0.25]
     assert kept.samples().weight.tolist() == [2.0]
+    assert kept.columns()[2].tolist() == [3]

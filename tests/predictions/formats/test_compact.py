@@ -34,11 +34,12 @@ def test_everything_but_the_ids_and_the_rounding_comes_back(tmp_path, preds, val
     assert loaded.values.dtype == torch.float32
     assert torch.equal(loaded.values, expected.to(getattr(torch, values)).float())
     assert torch.equal(loaded.values.isneginf(), preds.values.isneginf())
-    assert loaded.labels.dtype == preds.labels.dtype
-    assert torch.equal(loaded.labels, preds.labels)
+    assert loaded.has_labels == preds.has_labels
+    assert not preds.has_labels or loaded.labels.dtype == preds.labels.dtype
+    assert not preds.has_labels or torch.equal(loaded.labels, preds.labels)
     assert (loaded.weights is None) == (preds.weights is None)
     assert preds.weights is None or torch.equal(loaded.weights, preds.weights)
-    described = ("kind", "split", "class_names", "masked_classes", "provenance")
+    described = ("kind", "of", "split", "class_names", "masked_classes", "provenance")
     assert all(getattr(loaded, name) == getattr(preds, name) for name in described)
     assert loaded.ids is None
     assert len(next(open_predictions(path).blocks(rows))) == min(rows, len(preds))

@@ -69,7 +69,7 @@ def test_special_numbers_in_text(tmp_path):
 
 def test_soft_labels_as_lists_and_as_columns(tmp_path):
     for text in ('probs,labels\n"[0.5,0.5]","[1, 3]"\n', "probs_0,probs_1,labels_0,labels_1\n0.5,0.5,1,3\n"):
-        assert load(tmp_path, text).labels.tolist() == [[0.25, 0.75]]
+        assert load(tmp_path, text, labels_are="counts").labels.tolist() == [[0.25, 0.75]]
 
 
 def test_columns_by_prefix_or_one_by_one(tmp_path):

@@ -39,8 +39,8 @@ def test_other_keys_by_name(tmp_path):
         Predictions.load(path)
     with pytest.raises(ValueError, match="it has no 'q', which logits_key names"):
         Predictions.load(path, logits_key="q")
-    with pytest.raises(ValueError, match="it has no 'labels' or 'ground_truth'"):
-        Predictions.load(path, logits_key="z")
+    with pytest.raises(ValueError, match=r"preds\.npz: it has no 'labels' or 'ground_truth' but 'z', 'p', 'y'"):
+        open_predictions(path, logits_key="z").check_labels()
 
 
 def test_ambiguity_is_an_error_that_a_key_or_kind_resolves(tmp_path):
@@ -163,14 +163,13 @@ def test_class_predictions_are_not_taken_for_probabilities(tmp_path):
         Predictions.load(path)
 
 
-def test_npy_needs_kind_and_labels(tmp_path):
+def test_npy_needs_kind_and_may_have_labels(tmp_path):
     path = tmp_path / "values.npy"
     np.save(path, LOGITS.astype(np.float16))
     np.save(tmp_path / "labels.npy", LABELS)
     with pytest.raises(ValueError, match=r"values\.npy: an npy does not say what it holds; pass kind="):
         Predictions.load(path, labels=LABELS)
-    with pytest.raises(ValueError, match=r"values\.npy: an npy has no labels; pass labels="):
-        Predictions.load(path, kind="logits")
+    assert not Predictions.load(path, kind="logits").has_labels
     preds = concatenate(list(open_predictions(path, kind="logits", labels=tmp_path / "labels.npy").blocks(rows=2)))
     assert torch.equal(preds.values, torch.from_numpy(LOGITS).half().float())
     assert preds.labels.tolist() == LABELS.tolist()
@@ -200,7 +199,9 @@ def test_human_label_counts_for_a_real_network():
     folder = real_predictions()
     counts = np.load(folder / "cifar10h" / "cifar10h-counts.npy", allow_pickle=False)
     preds = Predictions.load(
-        folder / "predictions" / "wideresnet-16-4-cifar-10.npz", labels=folder / "cifar10h" / "cifar10h-counts.npy"
+        folder / "predictions" / "wideresnet-16-4-cifar-10.npz",
+        labels=folder / "cifar10h" / "cifar10h-counts.npy",
+        labels_are="counts",
     )
     assert preds.has_soft_labels
     np.testing.assert_allclose(preds.labels, counts / counts.sum(axis=1, keepdims=True), rtol=1e-15)

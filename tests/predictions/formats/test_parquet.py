@@ -59,7 +59,7 @@ def test_soft_labels_weights_and_ids_in_columns(tmp_path):
     )
     frame["weight"], frame["id"], frame["split"] = [1.0, 2.0], pandas.Categorical(["a", "b"]), "test"
     frame.to_parquet(path)
-    preds = Predictions.load(path)
+    preds = Predictions.load(path, labels_are="counts")
     assert preds.class_names == ("cat", "dog")
     assert preds.labels.tolist() == [[0.25, 0.75], [1.0, 0.0]]
     assert (preds.weights.tolist(), preds.ids, preds.split) == ([1.0, 2.0], ("a", "b"), "test")

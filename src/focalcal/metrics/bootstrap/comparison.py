@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from focalcal.base.measures import MEASURES
 from focalcal.metrics.binning import check_bins
 from focalcal.metrics.bootstrap.differences import Comparison, Difference, holm
 from focalcal.metrics.bootstrap.interval_methods import Method, check_method
@@ -19,7 +20,7 @@ from focalcal.metrics.bootstrap.pairing import paired_with
 from focalcal.metrics.bootstrap.permutation import p_values
 from focalcal.metrics.bootstrap.replicates import INTERVAL_METRICS, RESAMPLED_METRICS
 from focalcal.metrics.bootstrap.unpaired import UnpairedSet, check_alike, unpaired_differences
-from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.metrics.samples import SampleStatistics, measured, sample_statistics
 from focalcal.predictions import Predictions
 
@@ -187,9 +188,13 @@ def _checked(
     check_bins(bins)
     method = DEFAULT_METHOD if method is None else method
     check_method(method)
-    classes = next(iter(models.values())).num_classes
-    chosen = COMPARED_METRICS if metrics is None and paired else metrics
-    names = checked_names(chosen, classes, RESAMPLED_METRICS if paired else INTERVAL_METRICS)
+    first = next(iter(models.values()))
+    if any(preds.of != first.of for preds in models.values()):
+        kinds = ", ".join(f"{name} by {MEASURES[preds.of].title}" for name, preds in models.items())
+        raise ValueError(f"Models are compared by the same measure, but they are measured {kinds}; pass of= to agree.")
+    compared = names_for(COMPARED_METRICS, first.num_classes, first.of) if metrics is None and paired else metrics
+    known = RESAMPLED_METRICS if paired else INTERVAL_METRICS
+    names = checked_names(compared, first.num_classes, known, first.of)
     return _Options(names, bins, method, bootstrap, permutations, level, seed, paired)
 
 

@@ -18,7 +18,7 @@ from focalcal.metrics.bootstrap.counts import Counts, Drawn, column_slices, coun
 from focalcal.metrics.bootstrap.loss_replicates import LossReplicates
 from focalcal.metrics.bootstrap.replicates import Part, Resampler, chunks_of, resample_samples, spread_on_grid
 from focalcal.metrics.catalogue import METRICS, Source
-from focalcal.metrics.confidence_cells import CELLS, cell_index, cell_limits
+from focalcal.metrics.confidence_cells import JOINED_BITS, JOINED_CELLS, cell_index, joined_middles
 from focalcal.metrics.ranking import Column, Ranking
 from focalcal.metrics.samples import SampleStatistics
 from focalcal.metrics.smooth import Residuals
@@ -31,9 +31,6 @@ GROUPS = 512
 # What groups know only up to the width of a cell of confidence.
 CELL_SOURCES: tuple[Source, ...] = ("ranking", "residuals")
 
-# 128 neighbours of the fine grid of confidence make one cell here: 2^-10 wide, and 1/16 of the distance from an end.
-_JOINED_BITS = 7
-_CELLS = (CELLS - 1 >> _JOINED_BITS) + 1
 _NODES = 2**10
 _ROWS = 2**16
 _COLUMNS: tuple[Column, ...] = ("mass", "gap", "correct", "squares")
@@ -64,7 +61,7 @@ class GroupReplicates:
         self._rows = RowsOfSums(bins)
         self._sums = torch.zeros(groups, self._rows.width, dtype=torch.float64)
         # Of each cell of each group, the columns of a ranking.
-        self._cells = torch.zeros(4 if whole_cells else 2, groups * _CELLS, dtype=torch.float64)
+        self._cells = torch.zeros(4 if whole_cells else 2, groups * JOINED_CELLS, dtype=torch.float64)
         self._samples = torch.zeros(groups, 1, dtype=torch.float64)
 
     def add(self, statistics: SampleStatistics, group: Tensor) -> None:
@@ -75,14 +72,14 @@ class GroupReplicates:
     def _add(self, s: SampleStatistics, group: Tensor) -> None:
         self._rows.add_to_groups(self._sums, s, group)
         self._samples.view(-1).index_add_(0, group, (s.mass > 0).double())
-        place = group * _CELLS + (cell_index(s.confidence) >> _JOINED_BITS)
+        place = group * JOINED_CELLS + (cell_index(s.confidence) >> JOINED_BITS)
         terms = (s.mass, s.mass * (s.confidence - s.correct.double()), s.mass * s.correct, s.mass.square())
         for row, term in zip(self._cells, terms, strict=False):
             row.index_add_(0, place, term)
 
     def sums(self, counts: Counts) -> Iterator[Sums]:
         """Yield as many replicates at a time as stay in the cache, for counts (G, B)."""
-        for part in column_slices(counts, _CELLS):
+        for part in column_slices(counts, JOINED_CELLS):
             yield self._sums_of(counts[:, part])
 
     def _sums_of(self, counts: Counts) -> Sums:
@@ -97,10 +94,7 @@ class GroupReplicates:
 
 def _residuals(gap: Array, means: Means) -> Residuals:
     """Residuals of cells (cells, B), each taken to be at its middle."""
-    low, high = cell_limits()
-    first = torch.arange(_CELLS) << _JOINED_BITS
-    last = (first + (1 << _JOINED_BITS) - 1).clamp(max=CELLS - 1)
-    grids = spread_on_grid(((low[first] + high[last]) / 2).numpy(), np.ones(_CELLS), _NODES) @ -gap
+    grids = spread_on_grid(joined_middles().numpy(), np.ones(JOINED_CELLS), _NODES) @ -gap
     return Residuals(torch.from_numpy(np.ascontiguousarray(grids.T)), means.total, means.absolute_gap)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from focalcal.base.measures import MEASURES, Of
 from focalcal.base.suggestions import did_you_mean
 from focalcal.metrics.binning import check_bins
 from focalcal.metrics.bootstrap.counts import bootstrap_counts, count_once, drawable, jackknife_counts
@@ -18,7 +19,7 @@ from focalcal.metrics.bootstrap.interval_methods import (
     interval_from_replicates,
 )
 from focalcal.metrics.bootstrap.replicates import INTERVAL_METRICS, resample_samples
-from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.metrics.samples import SampleStatistics, measured, sample_statistics
 from focalcal.metrics.sums import names_from
 from focalcal.predictions import Predictions
@@ -95,7 +96,7 @@ def bootstrap(
     """
     method = DEFAULT_METHOD if method is None else method
     is_masked, preds = bool(preds.masked_classes), measured(preds)
-    names = checked_names(metrics, preds.num_classes, INTERVAL_METRICS)
+    names = checked_names(metrics, preds.num_classes, INTERVAL_METRICS, preds.of)
     names = without_loss_parts(names, metrics is not None) if is_masked else names
     check_resampling(bootstrap, level, seed)
     check_bins(bins)
@@ -200,19 +201,23 @@ def without_loss_parts(names: tuple[str, ...], by_name: bool) -> tuple[str, ...]
     return tuple(name for name in names if name not in parts)
 
 
-def checked_names(metrics: Sequence[str] | None, num_classes: int, known: Sequence[str]) -> tuple[str, ...]:
-    """Return the names asked for, or all that make sense for this number of classes; raises for an unknown one.
+def checked_names(
+    metrics: Sequence[str] | None, num_classes: int, known: Sequence[str], of: Of = "top"
+) -> tuple[str, ...]:
+    """Return the names asked for, or all that make sense for such predictions; raises for an unknown one.
 
     Examples:
         >>> checked_names(["ece", "nll", "ece"], num_classes=10, known=tuple(METRICS))
         ('ece', 'nll')
     """
-    possible = tuple(name for name in known if num_classes >= METRICS[name].fewest_classes)
+    possible = names_for(known, num_classes, of)
     if metrics is None:
         return possible
     if isinstance(metrics, str):
         raise TypeError(f"metrics must be a list of names; pass [{metrics!r}].")
     for name in metrics:
+        if name in METRICS and of not in METRICS[name].of:
+            raise ValueError(f"{name} cannot be computed for predictions that are measured by {MEASURES[of].title}.")
         if name not in possible:
             nearest = did_you_mean(name, possible, cutoff=0.0) or "."
             raise ValueError(f"There is no metric {name!r}{nearest} (All: {', '.join(possible)}.)")

@@ -129,8 +129,8 @@ def _binomial(metrics: Sequence[str], statistics: tuple[SampleStatistics, Sample
     if a.weight is not None and a.weight[used].min() < a.weight[used].max():
         return {}
     shares: dict[str, Callable[[SampleStatistics], Tensor]] = {
-        "error": lambda s: s.correct,
-        "accuracy": lambda s: s.correct,
+        "error": lambda s: s.right,
+        "accuracy": lambda s: s.right,
         "top_5_accuracy": lambda s: s.rank < TOP_K,
         "confident_share": lambda s: s.confidence >= CONFIDENT,
     }

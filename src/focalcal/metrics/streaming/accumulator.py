@@ -1,16 +1,23 @@
 """The accumulator: all metrics of data that comes batch by batch, whose parts add up to the whole."""
 
 import copy
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from focalcal.metrics.binning import check_bins
-from focalcal.metrics.catalogue import METRICS
+from focalcal.base.measures import MEASURES, Of, check_of
+from focalcal.metrics.binning import BinSums, check_bins
+from focalcal.metrics.bootstrap.intervals import check_resampling, checked_names
+from focalcal.metrics.calibration_testing import judge_gaps
+from focalcal.metrics.catalogue import METRICS, IntervalMethod
 from focalcal.metrics.evaluation import Evaluation
+from focalcal.metrics.gap_intervals import Interval
+from focalcal.metrics.honest_intervals import HonestIntervals, RankedUnits
+from focalcal.metrics.independent_units import FOLDS, SampleUnits
 from focalcal.metrics.samples import (
     SampleStatistics,
     StatisticsStore,
@@ -23,14 +30,33 @@ from focalcal.metrics.streaming.sketch import KEPT_SAMPLES, ConfidenceSketch
 from focalcal.metrics.sums import values
 from focalcal.predictions import Kind, Predictions
 from focalcal.predictions.container import from_rows
+from focalcal.predictions.description import Columns, Description
 from focalcal.predictions.masking import answers
-from focalcal.predictions.rows import prepare_rows
+from focalcal.predictions.rows import WORDS, count_columns, prepare_rows
+from focalcal.predictions.tensors import cpu_tensor
 
 _NOT_KEPT = (
     f"More than {KEPT_SAMPLES:,} samples: what depends on the order of confidences comes from a fine histogram (see "
     "bounds), and debiased_ece, whose bins cannot be cut in one, is left out."
 )
 _NEEDS_OUTPUTS = "The calibration and refinement parts of NLL and Brier need the outputs themselves: use evaluate()."
+
+
+@dataclass(frozen=True)
+class _StreamedGaps:
+    """What honest intervals are made of."""
+
+    table: BinSums
+    sums: RunningSums
+    sketch: ConfidenceSketch
+
+    @property
+    def binned(self) -> SampleUnits:
+        return self.sums.binned_units()
+
+    @cached_property
+    def ranked(self) -> RankedUnits:
+        return self.sketch.ranked()
 
 
 class Accumulator:
@@ -41,9 +67,16 @@ class Accumulator:
     samples (2 MB), and above that a histogram (9 MB); `Evaluation.bounds` tells how far they may be from the exact
     values. Parts merged in any order give what the whole gives.
 
+    Calibration errors have their intervals (see `focalcal.metrics.gap_intervals`), which need no resamples: their folds
+    go by the number of the row.
+
     Args:
         num_classes: K, at least 2.
         bins: the number of bins of binned metrics.
+        of: what calibration is measured of, as in ``Predictions``; by default what the first batch says: one column is
+            a score, several are measured by the predicted class.
+        first_row: Number of the first row, where this is a part of larger data: parts that know their place in the
+            whole give, when merged, the very intervals of the whole.
 
     Examples:
         >>> whole, part = Accumulator(num_classes=2), Accumulator(num_classes=2)
@@ -54,16 +87,28 @@ class Accumulator:
         (3, 0.3333, 0.21875)
     """
 
-    def __init__(self, num_classes: int, bins: int = 15) -> None:
+    def __init__(self, num_classes: int, bins: int = 15, *, of: Of | None = None, first_row: int = 0) -> None:
         check_bins(bins)
         check_num_classes(num_classes)
-        self.num_classes, self.bins = num_classes, bins
+        if of is not None:
+            check_of(of)
+        if isinstance(first_row, bool) or not isinstance(first_row, int) or first_row < 0:
+            raise ValueError(f"first_row is {first_row!r}; it must be an integer of at least 0.")
+        self.num_classes, self.bins, self.first_row = num_classes, bins, first_row
+        self._wanted = of
         self.reset()
 
     def reset(self) -> None:
         """Forget everything."""
+        self._of: Of | None = self._wanted
         self._sums = RunningSums(self.num_classes, self.bins)
         self._sketch = ConfidenceSketch(self.bins)
+        self._next_row = self.first_row
+
+    @property
+    def of(self) -> Of:
+        """What calibration is measured of; the predicted class as long as nothing was added."""
+        return self._of or "top"
 
     @property
     def samples(self) -> int:
@@ -97,9 +142,10 @@ class Accumulator:
         if (logits is None) == (probs is None):
             raise ValueError("Pass either logits or probs, and not both: what they are is not guessed.")
         kind: Kind = "probs" if logits is None else "logits"
-        outputs = probs if logits is None else logits
+        outputs = cpu_tensor(probs if logits is None else logits, WORDS[kind])
+        of, _ = Columns(of=self._of).measure(count_columns(outputs))
         rows = prepare_rows(kind, outputs, labels, weights=weights, ignore_index=ignore_index)
-        self.add(from_rows(rows, kind))
+        self.add(from_rows(rows, kind, Description(of=of)))
 
     def add(self, preds: Predictions) -> None:
         """Add predictions that have been checked; their masked classes do not count as classes."""
@@ -110,15 +156,25 @@ class Accumulator:
         preds = answers(preds)
         if preds.num_classes != self.num_classes:
             raise ValueError(f"The outputs have {preds.num_classes} classes, the accumulator has {self.num_classes}.")
+        if self._of not in (None, preds.of):
+            raise ValueError(
+                f"These are predictions of {MEASURES[preds.of].title}, and those before of {MEASURES[self.of].title}; "
+                "accumulate them apart."
+            )
         if len(preds) == 0:
             return None
+        self._of = preds.of
         store = StatisticsStore(len(preds))
+        fold = torch.arange(self._next_row, self._next_row + len(preds)) % FOLDS
+        start = 0
         for stats, probs in block_statistics(self._with_scaled_weights(preds)):
-            self._sums.add_classes(stats, probs)
+            self._sums.add_classes(stats, probs, fold[start : start + len(stats)])
             store.add(stats)
+            start += len(stats)
         joined = store.joined()
-        self._sums.add(joined)
-        self._sketch.add(joined)
+        self._sums.add(joined, fold)
+        self._sketch.add(joined, fold)
+        self._next_row += len(preds)
         return joined
 
     def _with_scaled_weights(self, preds: Predictions) -> Predictions:
@@ -137,11 +193,12 @@ class Accumulator:
 
     def merge(self, other: "Accumulator") -> "Accumulator":
         """Add everything that another accumulator holds, which stays as it is; returns itself."""
-        self._check_same(other.num_classes, other.bins)
+        self._check_same(other.num_classes, other.bins, other._of)
         if other is self:
             raise ValueError("An accumulator cannot be merged with itself: every sample would count twice.")
         if other._sums.exponent is None:
             return self
+        self._of = other._of
         own = other._sums.exponent if self._sums.exponent is None else self._sums.exponent
         exponent = max(own, other._sums.exponent)
         other = copy.deepcopy(other) if other._sums.exponent < exponent else other
@@ -150,6 +207,7 @@ class Accumulator:
         self._sums.counts += other._sums.counts
         self._sums.sums += other._sums.sums
         self._sketch.merge(other._sketch)
+        self._next_row = max(self._next_row, other._next_row)
         return self
 
     def all_reduce(self, group: Any = None) -> "Accumulator":
@@ -167,11 +225,12 @@ class Accumulator:
         if processes == 1:
             return self
         device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
-        exponent = torch.tensor([-torch.inf if self._sums.exponent is None else self._sums.exponent])
-        exponent = exponent.double().to(device)
-        dist.all_reduce(exponent, dist.ReduceOp.MAX, group=group)
-        if not exponent.isinf():
-            self._rescale(int(exponent))
+        exponent = -torch.inf if self._sums.exponent is None else self._sums.exponent
+        largest = torch.tensor([exponent, self._next_row], dtype=torch.float64, device=device)
+        dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
+        self._next_row = int(largest[1])
+        if not largest[0].isinf():
+            self._rescale(int(largest[0]))
         codes, sums, limits = self._sketch.to_flat(rank, processes)
         counts = torch.cat([self._sums.counts, codes]).to(device)
         sums, limits = torch.cat([self._sums.sums, sums]).to(device), limits.to(device)
@@ -185,27 +244,50 @@ class Accumulator:
         self._sketch = ConfidenceSketch.from_flat(self.bins, self.samples, counts[own_counts:], sums[own_sums:], limits)
         return self
 
-    def compute(self) -> Evaluation:
-        """Compute all metrics of everything that was added. More may be added afterwards."""
+    def compute(
+        self, metrics: Sequence[str] | None = None, *, intervals: bool = True, level: float = 0.90, seed: int = 0
+    ) -> Evaluation:
+        """Compute metrics of everything that was added. More may be added afterwards.
+
+        Args:
+            metrics: Names, see ``METRICS``; None for all that a stream can give.
+            intervals: Whether to compute confidence intervals: those of calibration errors, which need no resamples.
+            level: Level of the intervals.
+            seed: Seed for the draws of what a perfectly calibrated model would show.
+        """
         if self.samples == 0:
             raise ValueError("Nothing has been added yet (or only weights of 0); call update with a batch first.")
         known = replace(self._sums.known(), ranking=self._sketch.ranking(), residuals=self._sketch.residuals())
         missing = self._sketch.missing()
-        names = [
-            name
-            for name, metric in METRICS.items()
-            if metric.source != "outputs" and metric.fewest_classes <= self.num_classes and name not in missing
-        ]
+        possible = [name for name, metric in METRICS.items() if metric.source != "outputs" and name not in missing]
+        names = checked_names(metrics, self.num_classes, possible, self.of)
         found = {name: float(value) for name, value in values(known, names).items()}
         assert known.residuals is not None
-        return Evaluation(
+        bounds = {**self._sketch.bounds(found), "smooth_ece": float(known.residuals.solution[1])}
+        evaluation = Evaluation(
             values=found,
             n=self.samples,
             num_classes=self.num_classes,
             bins=self.bins,
-            bounds={**self._sketch.bounds(found), "smooth_ece": float(known.residuals.solution[1])},
+            bounds={name: bound for name, bound in bounds.items() if name in found},
             notes=(_NOT_KEPT, _NEEDS_OUTPUTS) if missing else (_NEEDS_OUTPUTS,),
+            of=self.of,
         )
+        assert known.bins is not None
+        honest = HonestIntervals(_StreamedGaps(known.bins, self._sums, self._sketch), seed)
+        if "ece" in found:
+            evaluation = replace(evaluation, calibration_test=judge_gaps(honest.binned))
+        if not intervals:
+            return evaluation
+        check_resampling(1, level, seed)
+        ends = self._intervals(found, honest, level)
+        methods: dict[str, IntervalMethod] = dict.fromkeys(ends, "honest")
+        return replace(evaluation, intervals=ends, level=level if ends else None, methods=methods)
+
+    def _intervals(self, found: Mapping[str, float], honest: HonestIntervals, level: float) -> dict[str, Interval]:
+        ends = {name: honest.interval(name, value, level) for name, value in found.items() if honest.has(name)}
+        of_classes = self._sums.classwise_interval(level) if "classwise_ece" in found else None
+        return ends if of_classes is None else {**ends, "classwise_ece": of_classes}
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything, as tensors, whose size does not depend on the number of samples beyond 131,072."""
@@ -213,20 +295,26 @@ class Accumulator:
         shape = torch.tensor([self.num_classes, self.bins])
         if self._sums.exponent is not None:
             sketch["exponent"] = torch.tensor(self._sums.exponent)
+        sketch["next_row"] = torch.tensor(self._next_row)
+        if self._of is not None:
+            sketch["of"] = torch.tensor(list(MEASURES).index(self._of))
         return {"shape": shape, "counts": self._sums.counts.clone(), "sums": self._sums.sums.clone()} | sketch
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take the place of the accumulator that `state_dict` described, of the same number of classes and bins."""
         try:
             num_classes, bins = (int(number) for number in state["shape"])
-            self._check_same(num_classes, bins)
+            of = list(MEASURES)[int(state["of"])] if "of" in state else "top"
+            self._check_same(num_classes, bins, None if self._wanted is None else of)
             sketch = {name.removeprefix("sketch."): part for name, part in state.items()}
             self._check_sizes(state)
             loaded = ConfidenceSketch.from_state_dict(self.bins, int(state["counts"][0]), sketch)
+            self._next_row = int(state["next_row"])
             self._sums.counts.copy_(state["counts"])
             self._sums.sums.copy_(state["sums"])
             self._sums.exponent = int(state["exponent"]) if "exponent" in state else None
             self._sketch = loaded
+            self._of = of if "of" in state or self.samples else self._wanted
         except KeyError as missing:
             raise ValueError(f"The state has no entry {missing}; pass what Accumulator.state_dict gave.") from None
 
@@ -239,7 +327,9 @@ class Accumulator:
             if state[name].shape != own.shape or state[name].dtype != own.dtype:
                 raise ValueError(f"The state's {name} are not those of such an accumulator; pass what state_dict gave.")
 
-    def _check_same(self, num_classes: int, bins: int) -> None:
+    def _check_same(self, num_classes: int, bins: int, of: Of | None) -> None:
+        if None not in (of, self._of) and of != self._of:
+            raise ValueError("The other accumulator's calibration is measured of something else (of=).")
         if (num_classes, bins) != (self.num_classes, self.bins):
             raise ValueError(
                 f"The other accumulator has {num_classes} classes and {bins} bins, this one {self.num_classes} and "

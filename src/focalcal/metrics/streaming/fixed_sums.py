@@ -111,7 +111,7 @@ class FixedSums:
         check_bins(bins)
         check_num_classes(num_classes)
         self.num_classes, self.bins, self.classwise = num_classes, bins, classwise
-        self._running = RunningSums(num_classes if classwise else 0, bins)
+        self._running = RunningSums(num_classes if classwise else 0, bins, in_folds=False)
         self._running.exponent = 0  # weights are added up as they are
         self._cells = torch.zeros(3, _CELLS, dtype=torch.float64)  # mass, correct mass, confidence
         self._residuals = torch.zeros(_SMOOTH_CELLS + 2, dtype=torch.float64)  # the last: the sum of their sizes
@@ -150,9 +150,10 @@ class FixedSums:
         if len(preds) == 0:
             return
         for stats, probs in block_statistics(preds):
-            self._running.add(stats)
+            fold = torch.zeros_like(stats.label)  # there are no intervals
+            self._running.add(stats, fold)
             if self.classwise:
-                self._running.add_classes(stats, probs)
+                self._running.add_classes(stats, probs, fold)
             self._add_confidence(stats)
         self._temperatures.add(preds.logits(), preds.labels, preds.weights)
 

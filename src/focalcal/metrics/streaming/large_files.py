@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from focalcal.metrics.bootstrap.counts import bootstrap_counts, count_once, draw
 from focalcal.metrics.bootstrap.groups import GROUPS, ONE_BY_ONE, GroupReplicates, deal
 from focalcal.metrics.bootstrap.intervals import Replicates
 from focalcal.metrics.bootstrap.replicates import RESAMPLED_METRICS, Resampler, resample_samples
-from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.catalogue import METRICS, Method
 from focalcal.metrics.evaluation import Evaluation, EvaluationRequest
 from focalcal.metrics.samples import SampleStatistics, StatisticsStore
 from focalcal.metrics.streaming.accumulator import Accumulator
@@ -30,8 +31,9 @@ STREAMED_METRICS = tuple(
 
 _LEFT_OUT = (
     "The file was read in blocks: the calibration and refinement parts of NLL and Brier, which need several passes, "
-    "and the interval of classwise_ece are left out."
+    "are left out."
 )
+_NO_CLASSES = "Resamples of blocks give classwise_ece no interval; the default method does."
 _HISTOGRAM = (
     f"It has more than {KEPT_SAMPLES:,} samples: what depends on the order of confidences comes from a fine histogram "
     "(see bounds), and debiased_ece, whose bins cannot be cut in one, is left out."
@@ -42,19 +44,28 @@ def evaluate_file(file: PredictionsFile, request: EvaluationRequest) -> Evaluati
     """Compute everything asked for that one pass can give; raises for what was asked for by name and it cannot."""
     parts_of_losses = names_from(request.names, ["outputs"])
     _check_given(request, [name for name in request.names if name not in parts_of_losses])
-    total = Accumulator(len(answer_classes(file)), request.bins)
-    resampled = _Resampled(file.num_samples, request) if request.resamples else None
+    total, methods = Accumulator(len(answer_classes(file)), request.bins, of=file.of), request.methods()
+    resampled_names = [name for name, method in methods.items() if method != "honest"]
+    resampled = _Resampled(file.num_samples, request, resampled_names) if resampled_names else None
     for block in file.blocks(max(1, min(_ROWS_READ, _VALUES_READ // file.num_classes))):
         stats = total.add_with_statistics(block)
         if resampled is not None and stats is not None:
             resampled.add(stats)
-    evaluation = total.compute()
+    evaluation = total.compute(intervals="honest" in methods.values(), level=request.level, seed=request.seed)
     _check_given(request, list(evaluation.values))
     notes = (_LEFT_OUT, _HISTOGRAM) if total.samples > KEPT_SAMPLES else (_LEFT_OUT,)
+    if resampled is not None:
+        notes = (*notes, *resampled.notes())
     chosen = request.select(replace(evaluation, notes=notes))
-    if resampled is None:
-        return chosen
-    return replace(chosen, intervals=resampled.intervals(chosen), level=request.level, method=request.method)
+    ends = dict(evaluation.intervals) | ({} if resampled is None else resampled.intervals(chosen))
+    ends = {name: ends[name] for name in methods if name in ends}
+    return replace(
+        chosen,
+        intervals=ends,
+        level=request.level if ends else None,
+        methods={name: methods[name] for name in ends},
+        calibration_test=evaluation.calibration_test if "ece" in chosen.values else None,
+    )
 
 
 def _check_given(request: EvaluationRequest, given: Sequence[str]) -> None:
@@ -69,8 +80,8 @@ def _check_given(request: EvaluationRequest, given: Sequence[str]) -> None:
 class _Resampled:
     """All that intervals need: every sample's statistics while they are few, sums of groups of samples beyond that."""
 
-    def __init__(self, num_samples: int, request: EvaluationRequest) -> None:
-        self._request = request
+    def __init__(self, num_samples: int, request: EvaluationRequest, names: Sequence[str]) -> None:
+        self._request, self._names = request, names
         self._store = StatisticsStore(min(num_samples, ONE_BY_ONE))
         # Some samples may turn out to be ignored: with as many rows as this they may still be few.
         self._streamed = StreamedBootstrap(request.bins, request.seed) if num_samples > ONE_BY_ONE else None
@@ -87,9 +98,15 @@ class _Resampled:
         """Return those of the metrics that have one: all but classwise_ece, and beyond `ONE_BY_ONE` debiased_ece."""
         in_groups = self._streamed is not None and self._samples > ONE_BY_ONE
         possible = STREAMED_METRICS if in_groups else (*STREAMED_METRICS, "debiased_ece")
-        values = {name: value for name, value in evaluation.values.items() if name in possible}
+        wanted = [name for name in self._names if name in possible]
+        values = {name: value for name, value in evaluation.values.items() if name in wanted}
         found = self._of_groups(values) if in_groups else self._of_samples(list(values))
-        return {name: found.interval(name, self._request.method, self._request.level) for name in values}
+        method = cast(Method, self._request.methods()[self._names[0]])
+        return {name: found.interval(name, method, self._request.level) for name in values}
+
+    def notes(self) -> list[str]:
+        """Say what has no interval."""
+        return [_NO_CLASSES] if "classwise_ece" in self._names else []
 
     def _of_groups(self, values: dict[str, float]) -> Replicates:
         assert self._streamed is not None

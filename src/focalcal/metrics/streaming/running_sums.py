@@ -11,15 +11,21 @@ from math import prod
 import torch
 from torch import Tensor
 
-from focalcal.metrics.binning import BinSums, equal_width_sums
+from focalcal.metrics.binning import BinSums, bin_index, equal_width_sums
 from focalcal.metrics.classwise import ClassSums
+from focalcal.metrics.classwise_interval import ClassGapFolds, join_class_sums, streamed_classwise_interval
 from focalcal.metrics.floor import floor_sums
+from focalcal.metrics.gap_intervals import Interval
+from focalcal.metrics.honest_intervals import samples_in_cells
+from focalcal.metrics.independent_units import COLUMNS, FIRST_SQUARE, FOLDS, SampleUnits
 from focalcal.metrics.samples import SampleStatistics
 from focalcal.metrics.sums import Means, RowsOfSums, Sums, mean_terms
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-_COUNTED = ("right", "wrong", "confident_right", "confident_wrong", "top_k", "infinite_nll")
+_COUNTED = ("hits", "misses", "right", "wrong", "confident_right", "confident_wrong", "top_k", "infinite_nll")
+# Sums per class and bin are kept for each fold while there are no more of them than this.
+_MOST_FOLDED = 2**16
 _SUMMED = tuple(name for name in RowsOfSums.columns if name not in _COUNTED)
 
 
@@ -29,16 +35,21 @@ class RunningSums:
     Args:
         num_classes: K.
         bins: The number of bins M, of equal width.
+        in_folds: Whether sums per class are kept for every fold, as the interval of classwise-ECE needs them.
 
     Attributes:
         counts: Flat int64; the number of samples (of positive weight) and everything counted over unweighted samples.
         sums: Flat float64; the same counted in weight over weighted samples, and everything that is a sum.
+        class_folds: Number of parts of the samples that have their own sums per class.
         exponent: Of the power of two that weights are divided by; unweighted samples weigh 1.
     """
 
-    def __init__(self, num_classes: int, bins: int) -> None:
+    def __init__(self, num_classes: int, bins: int, in_folds: bool = True) -> None:
         self.num_classes, self.bins = num_classes, bins
-        counted, summed = _count_shapes(num_classes, bins), _sum_shapes(num_classes, bins)
+        # Sums of every fold would take much memory where classes are many.
+        self.class_folds = FOLDS if in_folds and num_classes * bins <= _MOST_FOLDED else 1
+        by_class = (self.class_folds, bins, num_classes)
+        counted, summed = _count_shapes(by_class), _sum_shapes(by_class)
         size = _size(counted)
         self.exponent: int | None = None
         self.counts = torch.zeros(1 + size, dtype=torch.int64)
@@ -57,11 +68,13 @@ class RunningSums:
         if self.exponent is not None:
             factor = 2.0 ** (self.exponent - exponent)
             self.sums.mul_(factor)
-            self._sums["floor"][2:].mul_(factor)  # of squared weights
+            # Of squared weights.
+            for squares in (self._sums["floor"][2:], self._sums["units"][FIRST_SQUARE:], self._sums["doubt"]):
+                squares.mul_(factor)
         self.exponent = exponent
 
-    def add(self, stats: SampleStatistics) -> None:
-        """Add samples; their probabilities have to be added by `add_classes`."""
+    def add(self, stats: SampleStatistics, fold: Tensor) -> None:
+        """Add samples of the folds (N,); their probabilities have to be added by `add_classes`."""
         weight = stats.weight
         counts = self._counts if weight is None else self._weights
         self.counts[0] += len(stats) if weight is None else int((weight > 0).sum())
@@ -74,11 +87,17 @@ class RunningSums:
         counts["bin_correct"].add_(binned.correct)
         self._sums["bin_confidence"].add_(binned.confidence)
         self._sums["floor"].add_(floor_sums(stats.confidence, self.bins, weight))
+        in_bins = samples_in_cells(stats, bin_index(stats.confidence, self.bins).numpy(), fold, self.bins)
+        self._sums["units"].add_(torch.from_numpy(SampleUnits.of(in_bins).to_table()))
 
-    def add_classes(self, stats: SampleStatistics, probs: Tensor) -> None:
+    def add_classes(self, stats: SampleStatistics, probs: Tensor, fold: Tensor) -> None:
         """Add the (N, K) probabilities of samples."""
         counts = self._counts if stats.weight is None else self._weights
-        self._class_sums(counts).add(probs, stats.label, stats.weight)
+        doubt = stats.mass * (1 - probs.gather(1, stats.label[:, None])[:, 0])
+        self._sums["doubt"].add_(doubt.square().sum())
+        for number, sums in enumerate(self._class_sums(counts)):
+            part = fold == number if self.class_folds > 1 else slice(None)
+            sums.add(probs[part], stats.label[part], None if stats.weight is None else stats.weight[part])
 
     def known(self, *, with_classes: bool = True) -> Sums:
         """Return the sums that metrics are functions of."""
@@ -90,13 +109,26 @@ class RunningSums:
             means=Means(**{name: numbers[name].double() for name in RowsOfSums.columns}),
             bins=BinSums(numbers["bin_count"], numbers["bin_confidence"], numbers["bin_correct"]),
             chance=self._sums["floor"],
-            classes=self._class_sums(counts).table().gaps if with_classes else None,
+            classes=join_class_sums(self._class_sums(counts)).table().gaps if with_classes else None,
         )
 
-    def _class_sums(self, counts: dict[str, Tensor]) -> ClassSums:
-        return ClassSums(
-            counts["class_count"], counts["class_label"], self._sums["class_confidence"], self._sums["class_totals"]
-        )
+    def binned_units(self) -> SampleUnits:
+        """Return what intervals need to know of bins of equal width."""
+        return SampleUnits(*self._sums["units"].numpy())
+
+    def classwise_interval(self, level: float) -> Interval | None:
+        """Return the interval of classwise-ECE; None where classes are too many for sums of every fold."""
+        if self.class_folds == 1:
+            return None
+        factor = 2.0 ** -max(self.exponent or 0, 0)
+        counts = {name: self._counts[name] * factor + self._weights[name] for name in ("class_count", "class_label")}
+        folds = ClassGapFolds.of([sums.table() for sums in self._class_sums(counts)])
+        squares = float(self.binned_units().weight_squares.sum())
+        return streamed_classwise_interval(folds, float(self._sums["doubt"]), squares, level)
+
+    def _class_sums(self, counts: dict[str, Tensor]) -> list[ClassSums]:
+        parts = (counts["class_count"], counts["class_label"], self._sums["class_confidence"])
+        return [ClassSums(*each) for each in zip(*parts, self._sums["class_totals"], strict=True)]
 
 
 def check_num_classes(num_classes: int) -> None:
@@ -105,16 +137,23 @@ def check_num_classes(num_classes: int) -> None:
         raise ValueError(f"num_classes is {num_classes!r}; it must be an integer of at least 2.")
 
 
-def _count_shapes(num_classes: int, bins: int) -> Shapes:
-    by_class = (bins, num_classes)
+def _count_shapes(by_class: tuple[int, int, int]) -> Shapes:
+    bins = by_class[1]
     binned: Shapes = {"bin_count": (bins,), "bin_correct": (bins,), "class_count": by_class, "class_label": by_class}
     return dict.fromkeys(_COUNTED, ()) | dict(binned)
 
 
-def _sum_shapes(num_classes: int, bins: int) -> Shapes:
-    binned: Shapes = {"bin_confidence": (bins,), "floor": (5, bins)}
-    by_class: Shapes = {"class_confidence": (bins, num_classes), "class_totals": (num_classes,)}
-    return dict.fromkeys(_SUMMED, ()) | dict(binned) | dict(by_class)
+def _sum_shapes(by_class: tuple[int, int, int]) -> Shapes:
+    folds, bins, num_classes = by_class
+    binned: Shapes = {
+        "bin_confidence": (bins,),
+        "floor": (5, bins),
+        "units": (COLUMNS, FOLDS, bins),
+        "doubt": (),
+        "class_confidence": by_class,
+        "class_totals": (folds, num_classes),
+    }
+    return dict.fromkeys(_SUMMED, ()) | dict(binned)
 
 
 def _size(shapes: Shapes) -> int:

@@ -6,19 +6,23 @@ Nothing depends on the order in which samples come, and sketches of parts of the
 import copy
 from collections.abc import Mapping
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from focalcal.metrics.binning import sum_by_index
 from focalcal.metrics.catalogue import METRICS
-from focalcal.metrics.confidence_cells import CELLS, cell_index
+from focalcal.metrics.confidence_cells import CELLS, JOINED_BITS, JOINED_CELLS, cell_index, joined_middles
+from focalcal.metrics.honest_intervals import RankedUnits, SampledGaps, samples_in_cells
+from focalcal.metrics.independent_units import COLUMNS, FIRST_SQUARE, FOLDS, SampleUnits
 from focalcal.metrics.ranking import Column, RankedSamples, Ranking
 from focalcal.metrics.samples import ConfidenceSamples, scale_weights
 from focalcal.metrics.smooth import CELLS as SMOOTH_CELLS
 from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.streaming.ada_ece_bound import Pieces, ada_ece_range
 
-# Samples kept one by one (16 bytes each) before they are counted in cells.
+# Samples kept one by one (24 bytes each) before they are counted in cells.
 KEPT_SAMPLES = 2**17
 # What adding up in float64 can lose, relative to the total mass.
 _ROUNDING = 1e-11
@@ -53,32 +57,35 @@ class KeptSamples:
     Args:
         codes: (N,) int64 from `encode`.
         weights: (N,) float64, 1 for unweighted samples.
+        folds: (N,) int64, the fold that each belongs to.
     """
 
-    def __init__(self, codes: Tensor | None = None, weights: Tensor | None = None) -> None:
+    def __init__(self, codes: Tensor | None = None, weights: Tensor | None = None, folds: Tensor | None = None) -> None:
         self._codes = torch.zeros(0, dtype=torch.int64) if codes is None else codes
         self._weights = torch.zeros(0, dtype=torch.float64) if weights is None else weights
+        self._folds = torch.zeros_like(self._codes) if folds is None else folds
         self._length = len(self._codes)
 
     def __len__(self) -> int:
         return self._length
 
-    def add(self, codes: Tensor, weights: Tensor) -> None:
+    def add(self, codes: Tensor, weights: Tensor, folds: Tensor) -> None:
         """Append samples; those of weight 0 are left out."""
         used = weights > 0
-        codes, weights = codes[used], weights[used]
-        length = self._length + len(codes)
+        length = self._length + int(used.sum())
         if length > len(self._codes):
             # Room for as many again: many small batches then cost no more than one large one. Zeros, because rescaling
             # also reads the room that is not used yet.
-            self._codes, self._weights = (torch.cat([part, part.new_zeros(length)]) for part in self.columns())
-        self._codes[self._length : length] = codes
-        self._weights[self._length : length] = weights
+            self._codes, self._weights, self._folds = (
+                torch.cat([part, part.new_zeros(length)]) for part in self.columns()
+            )
+        for part, new in zip((self._codes, self._weights, self._folds), (codes, weights, folds), strict=True):
+            part[self._length : length] = new[used]
         self._length = length
 
-    def columns(self) -> tuple[Tensor, Tensor]:
-        """Return codes and weights of everything."""
-        return self._codes[: self._length], self._weights[: self._length]
+    def columns(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return codes, weights and folds of everything."""
+        return self._codes[: self._length], self._weights[: self._length], self._folds[: self._length]
 
     def rescale(self, difference: int) -> None:
         """Divide the weights by a power of two."""
@@ -86,7 +93,7 @@ class KeptSamples:
 
     def samples(self) -> ConfidenceSamples:
         """Return the samples themselves; without weights if all of those are 1."""
-        codes, weights = self.columns()
+        codes, weights, _ = self.columns()
         confidence, correct = decode(codes)
         return ConfidenceSamples(confidence, correct, None if bool((weights == 1).all()) else weights)
 
@@ -98,16 +105,20 @@ class ConfidenceCells:
         sums: (3, CELLS) float64, mass, correct mass and weighted confidence.
         limits: (2, CELLS) float64, minus the least confidence, and the largest; −inf in empty cells.
         residuals: (nodes + 2,) float64, residuals on the grid of smooth ECE, and last the sum of their sizes.
+        units: (6, folds, joined cells) float64, a table of `SampleUnits`, for intervals.
     """
 
     def __init__(self) -> None:
         self.sums = torch.zeros(3, CELLS, dtype=torch.float64)
         self.limits = torch.full((2, CELLS), -torch.inf, dtype=torch.float64)
         self.residuals = torch.zeros(SMOOTH_CELLS + 2, dtype=torch.float64)
+        self.units = torch.zeros(COLUMNS, FOLDS, JOINED_CELLS, dtype=torch.float64)
 
-    def add(self, samples: ConfidenceSamples) -> None:
+    def add(self, samples: ConfidenceSamples, fold: Tensor) -> None:
         """Count samples."""
         cell = cell_index(samples.confidence)
+        joined = samples_in_cells(samples, (cell >> JOINED_BITS).numpy(), fold, JOINED_CELLS)
+        self.units += torch.from_numpy(SampleUnits.of(joined).to_table())
         terms = (samples.mass, samples.mass * samples.correct, samples.mass * samples.confidence)
         for row, term in zip(self.sums, terms, strict=True):
             row += sum_by_index(cell, CELLS, term)
@@ -120,12 +131,13 @@ class ConfidenceCells:
         """Add the cells of another part of the data."""
         self.sums += other.sums
         self.residuals += other.residuals
+        self.units += other.units
         torch.maximum(self.limits, other.limits, out=self.limits)
 
     def rescale(self, difference: int) -> None:
         """Divide the weights by a power of two."""
-        self.sums.mul_(2.0**-difference)
-        self.residuals.mul_(2.0**-difference)
+        for sums in (self.sums, self.residuals, self.units, self.units[FIRST_SQUARE:]):
+            sums.mul_(2.0**-difference)
 
     def pieces(self) -> Pieces:
         """Return the cells that hold samples."""
@@ -152,10 +164,11 @@ class ConfidenceSketch:
         self.kept = KeptSamples()
         self.cells: ConfidenceCells | None = None
 
-    def add(self, samples: ConfidenceSamples) -> None:
-        """Add samples."""
+    def add(self, samples: ConfidenceSamples, fold: Tensor | None = None) -> None:
+        """Add samples, whose folds (N,) go by their number in this call if they are not given."""
         codes = encode(samples.confidence, samples.correct)
-        parts = (torch.split(each, KEPT_SAMPLES) for each in (codes, samples.mass))
+        fold = torch.arange(len(samples)) % FOLDS if fold is None else fold
+        parts = (torch.split(each, KEPT_SAMPLES) for each in (codes, samples.mass, fold))
         for part in zip(*parts, strict=True):
             before = len(self.kept)
             self.kept.add(*part)
@@ -166,7 +179,7 @@ class ConfidenceSketch:
     def fold(self) -> None:
         """Count the samples that are kept in cells."""
         self.cells = self.cells or ConfidenceCells()
-        self.cells.add(self.kept.samples())
+        self.cells.add(self.kept.samples(), self.kept.columns()[2])
         self.kept = KeptSamples()
 
     def settle(self) -> None:
@@ -202,6 +215,17 @@ class ConfidenceSketch:
         }
         return Ranking(self.samples, lambda column: columns[column].numpy(), self.bins)
 
+    def ranked(self) -> RankedUnits:
+        """Return what intervals need of the order of confidence; of cells their middles stand for what they hold."""
+        self.settle()
+        if self.cells is None:
+            return SampledGaps(self.kept.samples(), self.bins, fold=self.kept.columns()[2]).ranked
+        held = self.cells.units[0].sum(0) > 0
+        units = SampleUnits(*self.cells.units[:, :, held].numpy())
+        columns: dict[Column, npt.NDArray[np.float64]] = {"mass": units.mass.sum(0), "gap": units.gap.sum(0)}
+        ranking = Ranking(self.samples, columns.__getitem__, self.bins)
+        return RankedUnits(units, joined_middles()[held].numpy(), ranking)
+
     def residuals(self) -> Residuals:
         """Return the residuals of everything on a grid."""
         self.settle()
@@ -233,21 +257,21 @@ class ConfidenceSketch:
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything, as tensors."""
         self.settle()
-        codes, weights = self.kept.columns()
-        state = {"codes": codes.clone(), "weights": weights.clone()}
+        codes, weights, folds = self.kept.columns()
+        state = {"codes": codes, "weights": weights, "folds": folds}
         if self.cells is not None:
             cells = self.cells
-            state |= {"cells": cells.sums.clone(), "limits": cells.limits.clone(), "residuals": cells.residuals.clone()}
-        return state
+            state |= {"cells": cells.sums, "limits": cells.limits, "residuals": cells.residuals, "units": cells.units}
+        return {name: part.clone() for name, part in state.items()}
 
     @classmethod
     def from_state_dict(cls, bins: int, samples: int, state: Mapping[str, Tensor]) -> "ConfidenceSketch":
         """Restore the sketch of this number of samples that `state_dict` described."""
         sketch = cls(bins)
         sketch.samples = samples
-        sketch.kept = KeptSamples(state["codes"].clone(), state["weights"].clone())
+        sketch.kept = KeptSamples(*(state[name].clone() for name in ("codes", "weights", "folds")))
         if "cells" in state:
-            sketch._take_cells(state["cells"].clone(), state["limits"].clone(), state["residuals"].clone())
+            sketch._take_cells(*(state[name].clone() for name in ("cells", "limits", "residuals", "units")))
         return sketch
 
     def to_flat(self, rank: int, processes: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -261,24 +285,31 @@ class ConfidenceSketch:
             sketch = copy.deepcopy(self)
             sketch.fold()
         cells = sketch.cells or ConfidenceCells()
-        codes, weights = torch.zeros(KEPT_SAMPLES, dtype=torch.int64), torch.zeros(KEPT_SAMPLES, dtype=torch.float64)
+        counts, weights = (
+            torch.zeros(2, KEPT_SAMPLES, dtype=torch.int64),
+            torch.zeros(KEPT_SAMPLES, dtype=torch.float64),
+        )
         own = slice(rank * places, rank * places + len(sketch.kept))
-        codes[own], weights[own] = sketch.kept.columns()
-        return codes, torch.cat([weights, cells.sums.flatten(), cells.residuals]), cells.limits.flatten()
+        counts[0, own], weights[own], counts[1, own] = sketch.kept.columns()
+        sums = torch.cat([weights, cells.sums.flatten(), cells.residuals, cells.units.flatten()])
+        return counts.flatten(), sums, cells.limits.flatten()
 
     @classmethod
-    def from_flat(cls, bins: int, samples: int, codes: Tensor, sums: Tensor, limits: Tensor) -> "ConfidenceSketch":
+    def from_flat(cls, bins: int, samples: int, counts: Tensor, sums: Tensor, limits: Tensor) -> "ConfidenceSketch":
         """Restore the sketch of this number of samples in all from the joined numbers of `to_flat`."""
         sketch = cls(bins)
         sketch.samples = samples
+        codes, folds = counts.view(2, KEPT_SAMPLES)
         used = codes > 0
-        sketch.kept = KeptSamples(codes[used], sums[:KEPT_SAMPLES][used])
-        cells, residuals = torch.split(sums[KEPT_SAMPLES:], [3 * CELLS, SMOOTH_CELLS + 2])
+        sketch.kept = KeptSamples(codes[used], sums[:KEPT_SAMPLES][used], folds[used])
+        sizes = [3 * CELLS, SMOOTH_CELLS + 2, COLUMNS * FOLDS * JOINED_CELLS]
+        cells, residuals, units = (part.clone() for part in torch.split(sums[KEPT_SAMPLES:], sizes))
         if bool(cells.any()) or int(used.sum()) < samples:
-            sketch._take_cells(cells.reshape(3, CELLS), limits.reshape(2, CELLS).clone(), residuals.clone())
+            units = units.view(COLUMNS, FOLDS, JOINED_CELLS)
+            sketch._take_cells(cells.view(3, CELLS), limits.view(2, CELLS).clone(), residuals, units)
         sketch.settle()
         return sketch
 
-    def _take_cells(self, sums: Tensor, limits: Tensor, residuals: Tensor) -> None:
-        self.cells = ConfidenceCells()
-        self.cells.sums, self.cells.limits, self.cells.residuals = sums, limits, residuals
+    def _take_cells(self, sums: Tensor, limits: Tensor, residuals: Tensor, units: Tensor) -> None:
+        cells = self.cells = ConfidenceCells()
+        cells.sums, cells.limits, cells.residuals, cells.units = sums, limits, residuals, units

@@ -12,7 +12,7 @@ from torch import Tensor
 from focalcal.base.chunks import IN_CACHE, IN_MEMORY, chunks
 from focalcal.metrics.binning import equal_width_sums, mean_gap
 from focalcal.metrics.evaluation import Evaluation
-from focalcal.metrics.honest_intervals import HonestIntervals
+from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
 from focalcal.metrics.samples import ConfidenceSamples
 from focalcal.metrics.streaming.accumulator import Accumulator
 from focalcal.predictions.token_predictions import TokenPredictions
@@ -54,7 +54,7 @@ class TokenSamples:
         means = {"error": (~self.correct).double(), "nll": self.nll}
         found = {name: self._mean_interval(each, level) for name, each in means.items() if name in values}
         samples = ConfidenceSamples(self.confidence, self.correct, None)
-        honest = HonestIntervals(samples, bins, clusters=self.sentences)
+        honest = HonestIntervals(SampledGaps(samples, bins, self.sentences))
         known = [name for name in _CALIBRATION_ERRORS if name in values]
         return found | {name: honest.interval(name, values[name], level) for name in known}
 
@@ -91,7 +91,8 @@ def evaluate_tokens(tokens: TokenPredictions, *, temperature: float = 1.0, bins:
     total = Accumulator(num_classes=tokens.shape[1], bins=bins)
     for block in chunks(*tokens.shape, IN_MEMORY):
         total.update(logits=tokens[block] / temperature, labels=tokens.labels[block], ignore_index=None)
-    return total.compute()
+    # Tokens of a sentence depend on each other: `TokenSamples` has the intervals.
+    return total.compute(intervals=False)
 
 
 def temperature_curve(

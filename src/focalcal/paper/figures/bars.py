@@ -65,7 +65,7 @@ def _resampled(run: KeptRun) -> Figures:
     test, scaled = load_scaled(run, "test")[1]["test"]
     found: Figures = {}
     for scaling, preds in zip(_SCALINGS, (test, scaled), strict=True):
-        result = evaluate(preds, metrics=list(_METRICS), bootstrap=1000, level=0.9, method="basic")
+        result = evaluate(preds, metrics=list(_METRICS), bootstrap=1000, level=0.9)
         for metric in _METRICS:
             low, high = result.intervals[metric]
             found[run.loss, metric, scaling] = (100 * result.values[metric], 100 * low, 100 * high)

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
@@ -26,6 +27,7 @@ from focalcal.predictions.formats.contents import name_checksum
 from focalcal.predictions.formats.parts import (
     COLUMNS,
     FACTS,
+    GROUPS,
     LABEL_NAMES,
     TEXT_COLUMNS,
     VALUE_NAMES,
@@ -36,7 +38,7 @@ from focalcal.predictions.formats.parts import (
     read_text,
     write_text,
 )
-from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource
+from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource, plain_column
 from focalcal.predictions.read_options import Choices
 
 BROKEN = (*DAMAGE, pa.ArrowException, csv.Error)
@@ -45,9 +47,12 @@ _OURS, _PROVENANCE = "focalcal:", "provenance:"
 _DTYPE, _HEADER, _ROWS = f"{_OURS}dtype", f"{_OURS}header", f"{_OURS}rows"
 # Facts about all samples that have columns of their own, by the names of these columns.
 _FACT_COLUMNS = {
-    name: name if name == "split" else _OURS + name for name in FACTS if name not in ("class_names", "provenance")
+    name: name if name == "split" else _OURS + name
+    for name in FACTS
+    if name not in ("class_names", "provenance", "group_names")
 }
-_ROOTS = {*LABEL_NAMES, *(name for part in (*VALUE_NAMES.values(), *(one.names for one in COLUMNS)) for name in part)}
+_NAMES = (LABEL_NAMES, *VALUE_NAMES.values(), *(one.names for one in COLUMNS), (GROUPS.rstrip(":"),))
+_ROOTS = {name for names in _NAMES for name in names}
 _NUMBERED = re.compile(r"_\d+$")
 _SMALLEST_BLOCK = 2**20
 _LONGEST_ROW = 2**28
@@ -111,9 +116,9 @@ class CsvTable(Table):
                 yield {column: self._column(part, column, types[column], fields) for column in columns}
 
     def _type(self, part: str, field: Field, column: int) -> pa.DataType:
-        if part in TEXT_COLUMNS or (field.single and column in self._lists):
+        if part in TEXT_COLUMNS or part.startswith(GROUPS) or (field.single and column in self._lists):
             return pa.string()
-        if part == "labels" and field.single:
+        if part == "clusters" or (part == "labels" and field.single):
             return pa.int64()
         return self._float if part == "values" else pa.float64()
 
@@ -237,14 +242,14 @@ def _header_line(names: list[str]) -> bytes:
 
 
 def _is_matrix(part: PartArray) -> bool:
-    return not isinstance(part, tuple) and part.ndim == 2
+    return isinstance(part, np.ndarray) and part.ndim == 2
 
 
 def _columns(preds: Predictions, constants: dict[str, str]) -> list[pa.Array]:
     columns: list[pa.Array] = []
     for part in part_arrays(preds).values():
-        if isinstance(part, tuple):
-            columns.append(pa.array(part, pa.string()))
+        if isinstance(part, np.ndarray) and part.ndim == 2:
+            columns += [pa.array(column) for column in part.T]
         else:
-            columns += [pa.array(column) for column in part.T] if part.ndim == 2 else [pa.array(part)]
+            columns.append(plain_column(part))
     return columns + [pa.repeat(pa.scalar(text, pa.string()), len(preds)) for text in constants.values()]

@@ -20,7 +20,15 @@ import numpy as np
 from focalcal.base.files import DAMAGE, parse_json, regular_file
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.formats.contents import check_contents, state_contents
-from focalcal.predictions.formats.parts import FACTS, Metadata, json_text, part_arrays, read_text, write_text
+from focalcal.predictions.formats.parts import (
+    FACTS,
+    Metadata,
+    json_text,
+    part_arrays,
+    read_text,
+    write_group_names,
+    write_text,
+)
 from focalcal.predictions.formats.sources import (
     ArrayLayout,
     ArraySource,
@@ -30,6 +38,7 @@ from focalcal.predictions.formats.sources import (
     check_unpacked,
     take_from,
 )
+from focalcal.predictions.groups import GroupColumn
 from focalcal.predictions.read_options import Choices
 
 BROKEN = (*DAMAGE, zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError)
@@ -74,8 +83,6 @@ def open_npy_values(path: str | os.PathLike[str], choices: Choices) -> ArraySour
     """Read an npy as the values that ``choices.kind`` says they are."""
     if choices.kind is None:
         raise ValueError("an npy does not say what it holds; pass kind='logits' or kind='probs'.")
-    if choices.labels is None:
-        raise ValueError("an npy has no labels; pass labels=, an array or the path of another npy.")
     return ArraySource({choices.kind: open_npy(path)}, Metadata(), choices)
 
 
@@ -120,7 +127,11 @@ class ZipArray(StoredArray):
 
 def _all_arrays(preds: Predictions) -> dict[str, np.ndarray]:
     facts = {name: text for name, text in write_text(preds).items() if (name, text) != ("provenance", "{}")}
-    arrays = {name: np.asarray(part) for name, part in part_arrays(preds).items()}
+    facts |= write_group_names(preds)
+    arrays = {
+        name: part.codes.numpy() if isinstance(part, GroupColumn) else np.asarray(part)
+        for name, part in part_arrays(preds).items()
+    }
     return arrays | {name: _fact_array(name, text) for name, text in facts.items()}
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -18,7 +19,7 @@ from focalcal.predictions.container import Predictions
 from focalcal.predictions.formats.contents import KEY, check_stated, state_contents
 from focalcal.predictions.formats.parts import PartArray, part_arrays, read_marked_text, write_marked_text
 from focalcal.predictions.formats.sources import check_unpacked
-from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource
+from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource, plain_column
 from focalcal.predictions.read_options import Choices
 
 BROKEN = (*DAMAGE, pa.ArrowException)
@@ -149,10 +150,8 @@ def _make_schema(preds: Predictions) -> pa.Schema:
 
 
 def _column(part: PartArray) -> pa.Array:
-    if isinstance(part, tuple):
-        return pa.array(part, pa.string())
-    if part.ndim == 1:
-        return pa.array(part)
+    if not isinstance(part, np.ndarray) or part.ndim == 1:
+        return plain_column(part)
     return pa.FixedSizeListArray.from_arrays(pa.array(part.reshape(-1)), part.shape[1])
 
 

@@ -32,9 +32,11 @@ from focalcal.predictions.formats.parts import (
     json_text,
     part_arrays,
     read_marked_text,
+    write_group_names,
     write_marked_text,
 )
 from focalcal.predictions.formats.sources import ArrayLayout, ArraySource, FileArray, StoredArray, Take
+from focalcal.predictions.groups import GroupColumn
 from focalcal.predictions.read_options import Choices
 
 BROKEN = DAMAGE
@@ -63,7 +65,7 @@ def write(preds: Predictions, file: BinaryIO, compact: Compact | None = None) ->
     arrays = _encode_text(parts)
     # Wide types first: every array then starts at a multiple of its item size.
     order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
-    about = write_marked_text(preds)
+    about = {**write_marked_text(preds), **write_group_names(preds)}
     header: dict[str, Any] = {"__metadata__": {**about, KEY: state_contents(arrays, about)}}
     end = 0
     for name in order:
@@ -145,6 +147,8 @@ def _encode_text(parts: dict[str, PartArray]) -> dict[str, np.ndarray]:
             encoded = [text.encode() for text in part]
             arrays[name] = np.frombuffer(b"".join(encoded), np.uint8)
             arrays[f"{name}_offsets"] = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+        elif isinstance(part, GroupColumn):
+            arrays[name] = _shrink(part.codes).numpy()
         else:
             arrays[name] = part
     return arrays
@@ -198,7 +202,9 @@ def make_compact(preds: Predictions, values: Compact) -> tuple[Predictions, dict
     rounded = _round(preds, getattr(torch, values))
     # float32 says whether rows still sum to 1; 16 bits are of logits, which need not.
     kept = replace(preds, values=rounded.float(), ids=None)
-    narrow = {preds.kind: rounded.numpy(), "labels": _shrink(preds.labels).numpy()}
+    narrow: dict[str, PartArray] = {preds.kind: rounded.numpy()}
+    if preds.labels_or_none is not None:
+        narrow["labels"] = _shrink(preds.labels_or_none).numpy()
     return kept, {**part_arrays(kept), **narrow}
 
 

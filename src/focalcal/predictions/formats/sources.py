@@ -18,8 +18,9 @@ from torch import Tensor
 
 from focalcal.base.chunks import chunks
 from focalcal.base.files import regular_file
-from focalcal.predictions.formats.parts import Metadata, find_parts
-from focalcal.predictions.read_options import Choices
+from focalcal.predictions.formats.parts import GROUPS, Metadata, find_parts
+from focalcal.predictions.groups import GroupColumn
+from focalcal.predictions.read_options import Choices, Key
 from focalcal.predictions.rows import Kind
 
 # Gives the next n samples of an array, as numpy or torch has them; only forwards.
@@ -41,7 +42,8 @@ class Source(ABC):
     kind: Kind
     sample_shape: tuple[int, ...]  # of the values of one sample: (K,), (K, d1, ...), or () for one column
     metadata: Metadata
-    parts: Collection[str]  # that it has: "values", "labels" (unless they are kept elsewhere), "weights", "ids"
+    parts: Collection[str]  # that it has: "values", and if there are any "labels", "weights", "ids", "groups:NAME" ...
+    names: list[Key]  # of everything in the file, for messages
 
     @property
     @abstractmethod
@@ -99,13 +101,44 @@ class MemoryArray(StoredArray):
         yield take
 
 
+@dataclass(frozen=True)
+class GroupArray(StoredArray):
+    """Groups as numbers, whose names are elsewhere."""
+
+    codes: StoredArray
+    name: str
+    names: tuple[str, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(N,)."""
+        return self.codes.shape
+
+    @contextmanager
+    def reader(self) -> Iterator[Take]:
+        """Start at the first sample."""
+        with self.codes.reader() as take_codes:
+
+            def take(count: int) -> GroupColumn:
+                codes = torch.from_numpy(np.asarray(take_codes(count)).astype(np.int64).reshape(-1))
+                if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(self.names):
+                    raise ValueError(f"its groups {self.name!r} are corrupt: they have numbers without a name.")
+                return GroupColumn(codes, self.names)
+
+            yield take
+
+
 class ArraySource(Source):
     """A file of named arrays with one entry per sample."""
 
     def __init__(self, arrays: dict[str, StoredArray], metadata: Metadata, choices: Choices) -> None:
         self.kind, names = find_parts(arrays, choices)
+        self.names = list(arrays)
         self.metadata = metadata
         self._arrays = {part: arrays[name] for part, name in names.items() if isinstance(name, str)}
+        for name, groups in metadata.group_names.items():
+            if (part := GROUPS + name) in self._arrays:
+                self._arrays[part] = GroupArray(self._arrays[part], name, groups)
         self.parts = self._arrays.keys()
         self._num_samples, *sample_shape = self._arrays["values"].shape or (0,)
         self.sample_shape = tuple(sample_shape)

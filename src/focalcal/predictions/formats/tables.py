@@ -10,10 +10,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import torch
 
 from focalcal.base.chunks import chunk_rows
-from focalcal.predictions.formats.parts import COLUMNS, LABEL_NAMES, TEXT_COLUMNS, VALUE_NAMES, Metadata, find_parts
+from focalcal.predictions.formats.parts import (
+    COLUMNS,
+    GROUPS,
+    LABEL_NAMES,
+    TEXT_COLUMNS,
+    VALUE_NAMES,
+    Metadata,
+    find_parts,
+)
 from focalcal.predictions.formats.sources import RawBlock, Source
+from focalcal.predictions.groups import GroupColumn
 from focalcal.predictions.read_options import Choices, Key
 
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
@@ -38,7 +48,8 @@ class Field:
 def find_fields(names: Sequence[str], choices: Choices) -> dict[Key, Field]:
     """Group the columns by the names that the parts of predictions may go by."""
     fields: dict[Key, Field] = {}
-    for key in _column_keys(choices):
+    groups = [name for name in names if name.startswith(GROUPS)]
+    for key in [*_column_keys(choices), *choices.groups_key, *groups]:
         if key in names:
             fields[key] = _find_single(names, key)
     for matrix_key in _matrix_keys(choices):
@@ -130,6 +141,7 @@ class TableSource(Source):
         found = find_fields(table.names, choices)
         names: list[Key] = [*found, *(name for name in dict.fromkeys(table.names) if name not in found)]
         self.kind, keys = find_parts(names, choices)
+        self.names = names
         self._table = table
         self._fields = {part: found[key] for part, key in keys.items()}
         self.parts = self._fields.keys()
@@ -180,6 +192,8 @@ class TableSource(Source):
             _check_present(column, self._table.names[position], start)
         if part in TEXT_COLUMNS:
             return columns[0].to_pylist()
+        if part.startswith(GROUPS):
+            return _read_groups(columns[0], part.removeprefix(GROUPS))
         if not field.single:
             return _stack(columns)
         # Only the values' length has been seen before this block.
@@ -220,6 +234,21 @@ def _check_constant(column: pa.Array, constant: Constant, names: list[str]) -> N
             f"its column {names[constant.column]!r} has both {constant.text!r} and {other[0]!r}; "
             "save the rows of each to a file of their own."
         )
+
+
+def plain_column(part: np.ndarray | tuple[str, ...] | GroupColumn) -> pa.Array:
+    """Turn a part with one entry per sample into a column, groups into text."""
+    if isinstance(part, GroupColumn):
+        return pa.array(part.names, pa.string()).take(pa.array(part.codes.numpy()))
+    return pa.array(part, pa.string()) if isinstance(part, tuple) else pa.array(part)
+
+
+def _read_groups(column: pa.Array, name: str) -> GroupColumn:
+    """Number the groups of a column without making a Python object of every entry."""
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    named = GroupColumn.from_values(encoded.dictionary.to_pylist(), name)
+    codes = torch.from_numpy(encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64))
+    return GroupColumn(named.codes[codes], named.names)
 
 
 def _stack(columns: list[pa.Array]) -> np.ndarray:

@@ -1,0 +1,177 @@
+"""Groups and clusters of samples: which region or month each belongs to, and which image, sentence or user.
+
+A column of groups is kept as a number per sample and a name per number, so that millions of samples of a few groups
+take little room. Clusters are numbers alone: samples of one cluster depend on each other, and intervals count clusters.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from focalcal.predictions.description import check_text
+
+# The column of groups that says which class each answer named, where predictions are pairs of confidence and correct.
+PREDICTED = "predicted"
+
+
+@dataclass(frozen=True, eq=False)
+class GroupColumn:
+    """The group of each of N samples.
+
+    Attributes:
+        codes: (N,) int64, the position of each sample's group in ``names``.
+        names: Names of the groups, all different; some may have no sample, as after selecting rows.
+
+    Examples:
+        >>> column = GroupColumn.from_values(["north", "south", "north"], "region")
+        >>> column.names, column.codes.tolist(), column.counts()
+        (('north', 'south'), [0, 1, 0], {'north': 2, 'south': 1})
+    """
+
+    codes: Tensor
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.codes.ndim != 1 or self.codes.dtype != torch.int64:
+            raise ValueError("codes must be (N,) int64; use GroupColumn.from_values.")
+
+    @classmethod
+    def from_values(cls, values: Any, name: str) -> "GroupColumn":
+        """Make a column from text, whole numbers, booleans or dates, one per sample; names are in ascending order."""
+        if isinstance(values, GroupColumn):
+            return values
+        array = _plain_array(values, name)
+        found, codes = np.unique(array, return_inverse=True)
+        names = tuple(str(group) for group in found.tolist())
+        check_text("\n".join(names), f"a group of {name!r}")
+        return cls(torch.from_numpy(codes.reshape(-1).astype(np.int64)), names)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, index: slice | Tensor) -> "GroupColumn":
+        return GroupColumn(self.codes[index], self.names)
+
+    def texts(self) -> list[str]:
+        """Return the group of each sample as text."""
+        return [self.names[code] for code in self.codes.tolist()]
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of samples of each group that has any, in the order of the names."""
+        counted = torch.bincount(self.codes, minlength=len(self.names)).tolist()
+        return {name: count for name, count in zip(self.names, counted, strict=True) if count}
+
+    def repeat(self, times: int) -> "GroupColumn":
+        """Give every position of a sample the sample's group."""
+        return GroupColumn(self.codes.repeat_interleave(times), self.names)
+
+    @staticmethod
+    def join(pieces: Sequence["GroupColumn"]) -> "GroupColumn":
+        """Put columns one after another; their names may differ."""
+        if all(piece.names == pieces[0].names for piece in pieces):
+            return GroupColumn(torch.cat([piece.codes for piece in pieces]), pieces[0].names)
+        names = _ordered({name for piece in pieces for name in piece.names})
+        place = {name: position for position, name in enumerate(names)}
+        codes = [torch.tensor([place[name] for name in piece.names])[piece.codes] for piece in pieces]
+        return GroupColumn(torch.cat(codes), names)
+
+
+Groups = Mapping[str, GroupColumn]
+
+
+def _ordered(names: set[str]) -> tuple[str, ...]:
+    """Sort names, and numbers as numbers."""
+    return tuple(sorted(names, key=int if all(name.isdecimal() for name in names) else None))
+
+
+def convert_groups(groups: Mapping[str, Any] | None, shape: tuple[int, ...]) -> dict[str, GroupColumn]:
+    """Check columns of groups, of one entry per sample or per position, and give every row its group.
+
+    Args:
+        groups: Columns by their names.
+        shape: (N, d1, ...) of the outputs without their classes.
+    """
+    if groups is None:
+        return {}
+    if not isinstance(groups, Mapping):
+        raise TypeError(f"groups must be columns by name, such as {{'region': [...]}}, not {type(groups).__name__}.")
+    columns: dict[str, GroupColumn] = {}
+    for name, values in groups.items():
+        check_text(name, "the name of a column of groups")
+        column = GroupColumn.from_values(values, name)
+        columns[str(name)] = column.repeat(_repeats(len(column), shape, f"groups {name!r} have"))
+    return columns
+
+
+def convert_clusters(clusters: Any, shape: tuple[int, ...], first: int = 0) -> Tensor | None:
+    """Number the clusters: as given, or by sample where a sample has several positions, or not at all.
+
+    Args:
+        clusters: One whole number or text per sample or per position, or None.
+        shape: (N, d1, ...) of the outputs without their classes.
+        first: Number of samples before these.
+    """
+    if clusters is None:
+        if len(shape) == 1:
+            return None
+        return torch.arange(first, first + shape[0]).repeat_interleave(prod(shape[1:]))
+    array = _plain_array(clusters, "clusters")
+    if array.dtype.kind == "U":
+        array = np.unique(array, return_inverse=True)[1]
+    numbers = torch.from_numpy(array.reshape(-1).astype(np.int64))
+    return numbers.repeat_interleave(_repeats(len(numbers), shape, "clusters have"))
+
+
+def _repeats(length: int, shape: tuple[int, ...], what: str) -> int:
+    if length == prod(shape):
+        return 1
+    if length == shape[0]:
+        return prod(shape[1:])
+    raise ValueError(f"The {what} {length} entries for {shape[0]} samples; pass one per sample.")
+
+
+def _plain_array(values: Any, name: str) -> np.ndarray:
+    """Return text or whole numbers, (N,)."""
+    if isinstance(values, str | bytes):
+        raise TypeError(f"The column {name!r} must have one entry per sample, not one string.")
+    array = values.numpy(force=True) if isinstance(values, Tensor) else np.asarray(values)
+    if array.ndim == 0:
+        raise ValueError(f"The column {name!r} must have one entry per sample.")
+    array = array.reshape(-1)
+    if array.dtype.kind == "O":
+        _refuse_missing(np.array([value is None or value != value for value in array.tolist()]), name)
+        array = np.array([_text(value) for value in array.tolist()], dtype=np.str_)
+    if array.dtype.kind == "f":
+        _refuse_missing(np.isnan(array), name)
+        if not (array == np.round(array)).all():
+            raise ValueError(
+                f"The column {name!r} holds fractions; groups are text or whole numbers, so bin them first."
+            )
+        array = array.astype(np.int64)
+    if array.dtype.kind in "bMm":
+        _refuse_missing(np.isnat(array) if array.dtype.kind in "Mm" else np.zeros(len(array), np.bool_), name)
+        array = array.astype(np.str_)
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8")
+    if array.dtype.kind not in "iuU":
+        raise TypeError(f"The column {name!r} is of type {array.dtype}; groups are text or whole numbers.")
+    return array
+
+
+def _refuse_missing(missing: np.ndarray, name: str) -> None:
+    if missing.any():
+        row = int(missing.argmax())
+        raise ValueError(f"The column {name!r} has no value in row {row}; fill it or leave the row out.")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
