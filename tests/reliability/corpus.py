@@ -52,8 +52,13 @@ def prediction_sets():
     yield "plain", Predictions.from_logits(logits, labels)
     yield "full", Predictions.from_logits(logits, labels, **full, provenance={"model": "small", "seed": "0"})
     yield "probs", Predictions.from_probs(probs, labels, **full)
-    yield "soft", Predictions.from_probs(probs, counts.astype(np.float64), ids=ids, split="test")
+    yield "soft", Predictions.from_probs(probs, counts / counts.sum(1, keepdims=True), ids=ids, split="test")
     yield "masked", Predictions.from_logits(masked, np.where(labels == 1, 0, labels), masked_classes=[1], **full)
+    groups = {"site": ["a", "b", "c"] * 4, "sex": ["f", "m"] * 6}
+    yield "grouped", Predictions.from_logits(logits, labels, groups=groups, clusters=np.arange(12) // 3, **full)
+    yield "unlabelled", Predictions.from_logits(logits, ids=ids, split="test")
+    yield "score", Predictions.from_probs(probs[:, 0], labels % 2, ids=ids)
+    yield "confidence", Predictions.from_confidence(probs.amax(1), labels == 1, ids=ids)
     yield "binary", Predictions.from_probs(probs[:, :2] / probs[:, :2].sum(1, keepdim=True), labels % 2, ids=ids)
 
 

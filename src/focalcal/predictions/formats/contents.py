@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from focalcal.base.files import parse_json
 
 KEY = "contents"
+STATEMENT = b'{"arrays":['  # the beginning of each
 _ON_PURPOSE = "if that was on purpose, save it without focalcal's statement of its contents"
 
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from focalcal.base.files import DAMAGE, parse_json, regular_file
+from focalcal.base.suggestions import nearest_name
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.formats.contents import name_checksum
 from focalcal.predictions.formats.parts import (
@@ -182,7 +183,9 @@ def _block_size(path: str | os.PathLike[str]) -> int:
 
 def _check_header(names: list[str], stated: str | None) -> None:
     """Refuse a table of ours of which a column was lost or renamed; columns of others may have been added."""
-    if stated is not None and stated != name_checksum(filter(_is_ours, names)):
+    known = [_DTYPE, _HEADER, _ROWS, *(name for name in _FACT_COLUMNS.values() if name.startswith(_OURS))]
+    spoilt = [name for name in names if name.startswith(_OURS[:3]) and not _is_ours(name) and nearest_name(name, known)]
+    if spoilt or (stated is not None and stated != name_checksum(filter(_is_ours, names))):
         raise ValueError(
             "the names of its columns are not those that it was written with: it is damaged or edited "
             f"(remove the column {_HEADER!r} if that was on purpose)."

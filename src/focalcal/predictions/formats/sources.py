@@ -5,6 +5,7 @@ a memory map: the process holds one block, whatever the size of the file.
 """
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -214,6 +215,7 @@ def take_from(file: Readable, layout: ArrayLayout) -> Take:
     def take(count: int) -> Any:
         array = np.empty((count, *sample_shape), layout.dtype)
         _fill(file, array)
+        _check_unicode(array)
         return array if layout.torch_dtype is None else torch.from_numpy(array).view(layout.torch_dtype)
 
     return take
@@ -238,6 +240,14 @@ class FileArray(StoredArray):
         with open(regular_file(self.path), "rb", buffering=0) as file:
             file.seek(self.offset)
             yield take_from(file, self.layout)
+
+
+def _check_unicode(array: np.ndarray) -> None:
+    """Refuse text of which Python would make broken strings: numpy does not look at it."""
+    if array.dtype.kind == "U" and array.nbytes:
+        codes = array.reshape(-1).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+        if int(codes.max()) > sys.maxunicode:
+            raise ValueError("it is corrupt: it holds text that is not Unicode.")
 
 
 def _fill(file: Readable, array: np.ndarray) -> None:
