@@ -68,4 +68,4 @@ def test_a_bug_a_hang_and_a_loss_are_noticed(attack, tmp_path, monkeypatch):
         _check_nothing_lost(Sample("full.npz", b"", full.preds), attack.folder / "valid" / "full.npz", lost)
     monkeypatch.setattr("focalcal.predictions.open_predictions", lambda *_, **__: {}["x"])
     with pytest.raises(Failure, match="exit code 3"):
-        run_cli("doctor", attack.folder / "valid" / "full.npz")
+        run_cli("evaluate", attack.folder / "valid" / "full.npz")

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any, BinaryIO
 # Text that is read whole: JSON, YAML, a history. Nobody writes more of it.
 LARGEST_TEXT = 256 * 2**20
 _DEEPEST_JSON = 100
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
 # Errors by which a reader of any format shows that a file is damaged, or was made to look so.
 DAMAGE = (EOFError, json.JSONDecodeError, UnicodeError, RecursionError, OverflowError, MemoryError, SystemError)
 _KINDS = {
@@ -148,6 +150,13 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def remove_leftovers(folder: str | os.PathLike[str]) -> None:
+    """Remove the temporary files of :func:`atomic_writer` that a killed process has left in a folder or below it."""
+    for file in Path(folder).rglob(".*.tmp"):
+        if _TEMPORARY.fullmatch(file.name):
+            file.unlink(missing_ok=True)
 
 
 def check_destination(path: str | os.PathLike[str], read: Iterable[str | os.PathLike[str]] = ()) -> None:
