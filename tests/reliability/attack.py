@@ -36,6 +36,7 @@ from focalcal.cli import app
 from focalcal.cli.failures import run as run_command
 from focalcal.data.fashion_mnist import read_idx
 from focalcal.data.glove import read_vectors
+from focalcal.data.own_arrays import load_arrays
 from focalcal.data.own_texts import read_text_table
 from focalcal.data.parallel_text import read_lines
 from focalcal.data.trees import read_trees
@@ -182,8 +183,10 @@ class Attack:
             "vectors.zip": lambda: read_vectors(path, ["good", "bad"], dimension=4),
             "trees.txt": lambda: read_trees(path.read_text("utf-8", errors="replace").split("\n"), path.name),
             "idx.gz": lambda: read_idx(path, 1),
+            "own.npz": lambda: load_arrays(path=path, inputs="x", labels="y"),
         }
-        return "refused" if _refused_or(path, readers[sample.name]) is None else "read"
+        found = _refused_or(path, readers[sample.name], named=sample.name != "own.npz")
+        return "refused" if found is None else "read"
 
     def _write(self, source: random.Random, sample: Sample, samples: list[Sample]) -> Path:
         path = self.folder / "case" / sample.name
@@ -273,7 +276,7 @@ def _check_nothing_lost(sample: Sample, path: Path, loaded: Predictions) -> None
         if after is None:
             raise Failure("labels were lost in silence")
         return
-    if path.suffix != ".csv" and b"arrays" not in path.read_bytes():
+    if ".csv" not in path.suffixes and b"arrays" not in path.read_bytes():
         return  # saved again without the statement of contents, as others do
     for part in PARTS:
         before, after = getattr(preds, part), getattr(loaded, part)

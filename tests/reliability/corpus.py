@@ -16,7 +16,7 @@ from focalcal.calibrators import METHODS, build_calibrator
 from focalcal.predictions import Predictions
 from focalcal.recipes import load_recipe, recipe_names
 
-ENDINGS = (".npz", ".safetensors", ".parquet", ".csv")
+ENDINGS = (".npz", ".safetensors", ".parquet", ".csv", ".csv.gz")
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,11 @@ def files_of_others():
     )
     yield Sample("lists.csv", f"logits,label\n{rows}\n".encode())
     yield Sample("score.csv", b"probs,labels\n" + b"".join(b"%.2f,%d\n" % (i / 10, i % 2) for i in range(10)))
+    objects = [{"logits": [float(x) for x in row], "labels": int(y)} for row, y in zip(logits, labels, strict=True)]
+    lines = "".join(json.dumps(one) + "\n" for one in objects).encode()
+    yield Sample("objects.jsonl", lines)
+    yield Sample("objects.jsonl.gz", gzip.compress(lines, mtime=0))
+    yield Sample("tabs.tsv", b"probs\tlabels\n" + b"".join(b"%.2f\t%d\n" % (i / 10, i % 2) for i in range(10)))
     columns = {f"logits_{i}": pa.array(logits[:, i]) for i in range(4)} | {
         "labels": pa.array(labels),
         "split": ["val"] * 10,
@@ -131,6 +136,9 @@ def data_files():
     )
     yield Sample("trees.txt", b"(3 (2 good) (1 (2 fun) (2 .)))\n(1 (2 too) (2 long))\n")
     yield Sample("idx.gz", gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 9]) + bytes(range(9)), mtime=0))
+    file = io.BytesIO()
+    np.savez(file, x=np.eye(40, 3, dtype=np.float32), y=np.arange(40) % 2)
+    yield Sample("own.npz", file.getvalue())
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr(zipfile.ZipInfo("a.4d.txt"), b"good 1 2 3 4\nbad 4 3 2 1\n")

@@ -1,5 +1,6 @@
 """Mutations of valid content: bytes, tokens of text, members of archives, headers. All drawn from one generator."""
 
+import gzip
 import io
 import json
 import random
@@ -21,7 +22,9 @@ _WORD = re.compile(rb"[A-Za-z_]+")
 
 
 def mutate(source: random.Random, content: bytes, ending: str, others: list[bytes]) -> bytes:
-    """Damage content once, sometimes twice or three times."""
+    """Damage content once, sometimes twice or three times; packed content also before it is packed."""
+    if ending == ".gz" and source.random() < 0.6:
+        return gzip.compress(mutate(source, gzip.decompress(content), ".csv", [content]), 1, mtime=0)
     for _ in range(source.choice((1, 1, 1, 1, 2, 3))):
         content = _choose(source, ending)(source, content, others)
     return content

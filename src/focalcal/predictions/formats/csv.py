@@ -15,7 +15,6 @@ import gzip
 import io
 import os
 import re
-import zlib
 from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
 from typing import BinaryIO, cast
@@ -24,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from focalcal.base.files import DAMAGE, parse_json, regular_file
+from focalcal.base.files import DAMAGE, open_bytes, parse_json, regular_file
 from focalcal.base.suggestions import nearest_name
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.formats.contents import name_checksum
@@ -45,7 +44,7 @@ from focalcal.predictions.formats.parts import (
 from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource, plain_column
 from focalcal.predictions.read_options import Choices
 
-BROKEN = (*DAMAGE, pa.ArrowException, csv.Error, zlib.error, gzip.BadGzipFile)
+BROKEN = (*DAMAGE, pa.ArrowException, csv.Error, gzip.BadGzipFile)
 
 _OURS, _PROVENANCE = "focalcal:", "provenance:"
 _DTYPE, _HEADER, _ROWS = f"{_OURS}dtype", f"{_OURS}header", f"{_OURS}rows"
@@ -102,7 +101,7 @@ class CsvTable(Table):
         self._path = path
         self._drops = drop_missing
         self._block_size = _block_size(path)
-        with _open_bytes(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+        with open_bytes(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
             line = text.readline(_LONGEST_ROW)
             text.seek(0)
             self._delimiter = max(",;\t", key=line.count)
@@ -175,7 +174,7 @@ class CsvTable(Table):
 
     def _arrow_batches(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         with pyarrow.csv.open_csv(
-            regular_file(self._path),
+            open_bytes(self._path) if os.fspath(self._path).lower().endswith(".gz") else regular_file(self._path),
             pyarrow.csv.ReadOptions(
                 use_threads=False,
                 block_size=self._block_size,
@@ -202,12 +201,6 @@ def _numbers(text: str, name: str) -> list[float]:
         raise ValueError(f"its column {name!r} has {text[:40]!r}, which is not a JSON list of numbers.") from None
 
 
-def _open_bytes(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a file, compressed if its name ends in .gz."""
-    found = regular_file(path)
-    return cast(BinaryIO, gzip.open(found, "rb") if found.suffix.lower() == ".gz" else open(found, "rb"))
-
-
 def _label_type(first: str) -> pa.DataType:
     """Choose the type of a column of labels by the first of them: whole numbers, numbers, or text."""
     if not first or _WHOLE.fullmatch(first):
@@ -221,7 +214,7 @@ def _label_type(first: str) -> pa.DataType:
 
 def _block_size(path: str | os.PathLike[str]) -> int:
     """Choose a block for many rows: Arrow cannot parse a row that is longer than a block."""
-    with _open_bytes(path) as file:
+    with open_bytes(path) as file:
         longest = max(len(file.readline(_LONGEST_ROW)) for _ in range(2))
     return max(_SMALLEST_BLOCK, min(16 * longest, _LONGEST_ROW))
 
