@@ -16,8 +16,8 @@ from focalcal.base.progress import note, spinner
 from focalcal.cli.inputs import open_input, predictions_file
 from focalcal.cli.options import READ_MANY_OPTIONS, Json, option, packed
 from focalcal.cli.output import print_json, results
-from focalcal.metrics.catalogue import METRICS, names_for
-from focalcal.report.readings import written, written_change
+from focalcal.metrics.catalogue import describe_metric, names_for
+from focalcal.report.readings import data_size, measured_by, written, written_change
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -283,7 +283,8 @@ class _Calibration:
     def print(self, written_files: list[Path]) -> None:
         """Print what was fitted, the metrics before and after, and what was written."""
         console, found = results(), self.before
-        console.print(f"{self.test}: {found.n:,} samples, {found.num_classes} classes, {found.bins} bins")
+        console.print(f"{self.test}: {data_size(found)}")
+        console.print(measured_by(found.of))
         console.print(self._table())
         if candidates := getattr(self.calibrator, "candidates_", None):
             console.print(_candidate_table(candidates))
@@ -303,7 +304,7 @@ class _Calibration:
         for name in self.before.values:
             before, after = self.before.values[name], self.after.values[name]
             cells = (written(name, before), written(name, after), written_change(name, after - before))
-            table.add_row(METRICS[name].heading, *cells)
+            table.add_row(describe_metric(name, self.before.of).heading, *cells)
         for name, value in self.learned.items():
             title, neutral = _LEARNED[name]
             how = f", by validation {self.objective}" if name == "temperature" else ""

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from focalcal.base.files import check_destination
+from focalcal.base.measures import MEASURES
 from focalcal.base.progress import note, spinner
 from focalcal.cli.gates import GATE_OPTIONS, Gate, Judge, checked_side, chosen_gates
 from focalcal.cli.inputs import open_input
 from focalcal.cli.ood import measure_ood, named_files, print_ood
 from focalcal.cli.options import READ_OPTIONS, Bins, Bootstrap, Json, Level, Seed, names_in, packed
 from focalcal.cli.output import command_line, print_json, results
-from focalcal.metrics.catalogue import METRICS
-from focalcal.report.readings import written, written_interval
+from focalcal.metrics.catalogue import METRICS, describe_metric
+from focalcal.report.readings import data_size, measured_by, written, written_interval
 from focalcal.report.verdict import verdict
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ class _Measurement:
             "file": Path(self.file.path).name,
             "kind": self.file.kind,
             "split": self.file.split,
+            "measured": MEASURES[self.file.of].sentence,
             **self.evaluation.to_dict(),
             "bootstrap": settings["bootstrap"],
             "seed": settings["seed"],
@@ -169,7 +171,8 @@ class _Measurement:
         """Print the table and the verdict."""
         console, found = results(), self.evaluation
         split = "" if self.file.split is None else f", split {self.file.split}"
-        console.print(f"{self.name}: {found.n:,} samples, {found.num_classes} classes, {found.bins} bins{split}")
+        console.print(f"{self.name}: {data_size(found)}{split}")
+        console.print(measured_by(found.of))
         console.print(_metrics_table(found))
         for sentence in (*verdict(found), *found.notes, *([] if self.other_bins is None else [str(self.other_bins)])):
             console.print(sentence)
@@ -241,8 +244,9 @@ def _metrics_table(found: Evaluation) -> Table:
             table.add_section()
         group = METRICS[name].group
         interval = written_interval(found.intervals.get(name), partial(written, name))
-        cells = [written(name, value), interval, METRICS[name].reading]
-        table.add_row(METRICS[name].heading, *(cells if found.intervals else cells[::2]))
+        metric = describe_metric(name, found.of)
+        cells = [written(name, value), interval, metric.reading]
+        table.add_row(metric.heading, *(cells if found.intervals else cells[::2]))
     return table
 
 

@@ -6,6 +6,7 @@
 import re
 import sys
 import traceback
+import warnings
 from pathlib import Path
 
 import typer
@@ -21,7 +22,11 @@ _ERRORS_OF_INPUT = (ValueError, TypeError, OSError, OverflowError, MemoryError)
 _EXTRA = re.compile(r"focalcal\[\w+\]")
 
 # The library speaks of keyword arguments, a user of the command has options.
-_KEYWORDS = r"(?:logits|probs|labels|weights|ids)_key|ignore_index|allow_duplicate_ids|allow_test"
+_KEYS = r"(?:logits|probs|labels|weights|ids|confidence|correct|predicted|clusters|groups)_key"
+_OTHERS = r"ignore_index|allow_duplicate_ids|allow_test|drop_missing|class_dim|class_names|labels_are|positive_class"
+_KEYWORDS = rf"{_KEYS}|{_OTHERS}"
+# Options that are not called like the keyword argument.
+_RENAMED = {"positive_class": "--positive-label", "groups_key": "--by"}
 _KEYWORD = re.compile(rf"(?<![\w./\\-])({_KEYWORDS})(?:=(?:True|'([^']*)'))?(?!\.?\w)")
 _NUMBER = re.compile(r"\b(bins|bootstrap|level|seed)=(\d+(?:\.\d+)?)")
 _FUNCTION = re.compile(r"\buse from_(logits|probs)\b")
@@ -29,6 +34,7 @@ _FUNCTION = re.compile(r"\buse from_(logits|probs)\b")
 
 def run(app: typer.Typer) -> int:
     """Run the command that the arguments name, and return the exit code."""
+    warnings.showwarning = _show_warning
     shows_traceback = "--traceback" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--traceback"]
     try:
@@ -44,6 +50,12 @@ def run(app: typer.Typer) -> int:
     if code == _INTERRUPTED:
         note("interrupted.")
     return code if isinstance(code, int) else 0
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
+    """Show a warning as one line, in the words of the command line; those of libraries are for developers."""
+    if category.__module__.startswith("focalcal."):
+        note(sentence(str(message)))
 
 
 def _report(error: Exception) -> int:
@@ -74,7 +86,7 @@ def sentence(error: BaseException | str) -> str:
 
 
 def _option(match: re.Match[str]) -> str:
-    name = "--" + match[1].replace("_", "-")
+    name = _RENAMED.get(match[1], "--" + match[1].replace("_", "-"))
     return f"{name} {match[2]}" if match[2] else name
 
 
