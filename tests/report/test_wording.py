@@ -125,7 +125,9 @@ def test_soft_labels_are_named():
     soft = torch.nn.functional.one_hot(preds.labels, 3) * 3 + 1
     found = model(Predictions.from_logits(preds.values, soft, labels_are="counts"))
     assert "the labels are soft" in next_steps(found)[-1]
-    assert model_content(found)["facts"].startswith("200 samples, 3 classes, soft labels. Calibration of the probability")
+    assert model_content(found)["facts"].startswith(
+        "200 samples, 3 classes, soft labels. Calibration of the probability"
+    )
 
 
 def test_the_range_of_a_perfect_model_stands_beside_the_ece():
