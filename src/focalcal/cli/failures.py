@@ -12,6 +12,7 @@ from pathlib import Path
 import typer
 
 from focalcal._version import __version__
+from focalcal.base.notices import PredictionsWarning
 from focalcal.base.progress import note
 
 # Newer versions of typer have a click of their own; the base of BadParameter is the usage error of either.
@@ -34,11 +35,13 @@ _FUNCTION = re.compile(r"\buse from_(logits|probs)\b")
 
 def run(app: typer.Typer) -> int:
     """Run the command that the arguments name, and return the exit code."""
-    warnings.showwarning = _show_warning
     shows_traceback = "--traceback" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--traceback"]
     try:
-        code = app(standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning  # type: ignore[assignment]
+            warnings.simplefilter("default", PredictionsWarning)
+            code = app(standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except _UsageError as error:
@@ -52,10 +55,12 @@ def run(app: typer.Typer) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
-    """Show a warning as one line, in the words of the command line; those of libraries are for developers."""
+def _show_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object) -> None:
+    """Show a warning of ours as one line, in the words of the command line; others as Python writes them."""
     if category.__module__.startswith("focalcal."):
         note(sentence(str(message)))
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
 
 def _report(error: Exception) -> int:
