@@ -50,8 +50,8 @@ def _saved_input() -> Path:
     return named
 
 
-def open_input(path: Path, reading: Mapping[str, Any], split: str = "test") -> PredictionsFile:
-    """Open a file, or the predictions of a split in a run directory."""
+def open_input(path: Path | str, reading: Mapping[str, Any], split: str = "test") -> PredictionsFile:
+    """Open a file, here or (a text) on remote storage, or the predictions of a split in a run directory."""
     from focalcal.predictions import open_predictions
 
-    return open_predictions(predictions_file(path, split), **reading)
+    return open_predictions(predictions_file(path, split) if isinstance(path, Path) else path, **reading)

@@ -111,7 +111,7 @@ def _opened(preds: Predicted) -> Predictions | PredictionsFile:
         return preds
     file = preds if isinstance(preds, PredictionsFile) else open_predictions(preds)
     file.check_labels()
-    small = os.path.getsize(file.path) <= READ_WHOLE_BYTES
+    small = file.size <= READ_WHOLE_BYTES
     return file.read() if small and file.num_samples * file.num_classes <= READ_WHOLE_VALUES else file
 
 
