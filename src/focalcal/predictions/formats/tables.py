@@ -49,14 +49,27 @@ def find_fields(names: Sequence[str], choices: Choices) -> dict[Key, Field]:
     """Group the columns by the names that the parts of predictions may go by."""
     fields: dict[Key, Field] = {}
     groups = [name for name in names if name.startswith(GROUPS)]
-    for key in [*_column_keys(choices), *choices.groups_key, *groups]:
+    pairs = [key for key in (choices.confidence_key, choices.correct_key, choices.predicted_key) if key is not None]
+    for key in [*_column_keys(choices), *pairs, *choices.groups_key, *groups]:
         if key in names:
             fields[key] = _find_single(names, key)
     for matrix_key in _matrix_keys(choices):
         field = _find_prefixed(names, matrix_key) if isinstance(matrix_key, str) else _find_listed(names, matrix_key)
         if field is not None:
             fields[matrix_key] = field
+    for passed in (choices.logits_key, choices.probs_key, choices.labels_key):
+        if isinstance(passed, str) and passed not in fields and (field := _find_loosely(names, passed)) is not None:
+            fields[passed] = field
     return fields
+
+
+def _find_loosely(names: Sequence[str], key: str) -> Field | None:
+    """Find columns that a user names in one text: ``cat,dog,eel``, or the common beginning of several."""
+    if "," in key:
+        return _find_listed(names, [name.strip() for name in key.split(",")])
+    found = [position for position, name in enumerate(names) if name.startswith(key)]
+    classes = tuple(names[position].removeprefix(key).lstrip("_.:- ") for position in found)
+    return Field(tuple(found), classes) if len(found) > 1 else None
 
 
 def _column_keys(choices: Choices) -> list[str]:
@@ -123,6 +136,7 @@ class Table(ABC):
     metadata: Metadata
     constants: list[Constant]
     declared_rows: int | None  # number that the file itself states, if it does
+    is_ours: bool = False  # whether focalcal wrote it
 
     @property
     @abstractmethod
@@ -142,7 +156,8 @@ class TableSource(Source):
         names: list[Key] = [*found, *(name for name in dict.fromkeys(table.names) if name not in found)]
         self.kind, keys = find_parts(names, choices)
         self.names = names
-        self._table = table
+        self._choices = choices
+        self.table = table
         self._fields = {part: found[key] for part, key in keys.items()}
         self.parts = self._fields.keys()
         self.metadata = _take_class_names(table.metadata, self._fields)
@@ -152,53 +167,77 @@ class TableSource(Source):
     @property
     def num_samples(self) -> int:
         """Rows in the table."""
-        return self._table.num_rows
+        return self.table.num_rows
 
     def read_blocks(self, samples: int) -> Iterator[RawBlock]:
         """Read blocks of at most ``samples`` rows."""
         start = 0
         rows = min(samples, chunk_rows(prod(self.sample_shape), _VALUES_AT_ONCE))
+        self.dropped = 0
         for batch in self._batches(self._fields, rows):
             count = len(next(iter(batch.values())))
-            for constant in self._table.constants:
-                _check_constant(batch[constant.column], constant, self._table.names)
-            parts = {part: self._read_part(part, batch, start) for part in self._fields}
+            for constant in self.table.constants:
+                _check_constant(batch[constant.column], constant, self.table.names)
+            kept = {}
+            if self._choices.drop_missing:
+                kept["rows"], batch = _drop_missing(batch, self._used_columns)
+                self.dropped += count - len(kept["rows"])
+            parts = {**kept, **{part: self._read_part(part, batch, start) for part in self._fields}}
             del batch  # it may keep a long stretch of the file in memory while the next one is read
             yield parts
             start += count
-        if self._table.declared_rows not in (None, start):
+        if self.table.declared_rows not in (None, start):
             raise ValueError(
-                f"it has {start} rows but says that it had {self._table.declared_rows} when it was written: it is "
+                f"it has {start} rows but says that it had {self.table.declared_rows} when it was written: it is "
                 "truncated or edited (remove the column 'focalcal:rows' if that was on purpose)."
             )
 
-    def read_ids(self) -> Iterator[Sequence[object]]:
-        """Read the ids alone, in blocks."""
-        fields = {"ids": self._fields["ids"]}
+    def read_part(self, part: str) -> Iterator[Any]:
+        """Read one part alone, in blocks."""
+        fields = {part: self._fields[part]}
         start = 0
         for batch in self._batches(fields, 2**16):
-            yield self._read_part("ids", batch, start)
-            start += len(batch[fields["ids"].columns[0]])
+            count = len(next(iter(batch.values())))
+            present = _drop_missing(batch, fields[part].columns)[1] if self._choices.drop_missing else batch
+            yield self._read_part(part, present, start)
+            start += count
+
+    @property
+    def value_field(self) -> Field:
+        """The columns with logits or probabilities."""
+        return self._fields["values"]
+
+    @property
+    def has_other_columns(self) -> bool:
+        """Whether it is a table of others, or has columns that are no parts of predictions."""
+        known = {*self._used_columns, *(constant.column for constant in self.table.constants)}
+        return not self.table.is_ours or len(known) < len(self.table.names)
+
+    @property
+    def _used_columns(self) -> list[int]:
+        return sorted({column for field in self._fields.values() for column in field.columns})
 
     def _batches(self, fields: dict[str, Field], rows: int) -> Iterator[dict[int, pa.Array]]:
         columns = {column for field in fields.values() for column in field.columns}
-        columns |= {constant.column for constant in self._table.constants}
-        return self._table.batches(sorted(columns), fields, rows)
+        columns |= {constant.column for constant in self.table.constants}
+        return self.table.batches(sorted(columns), fields, rows)
 
     def _read_part(self, part: str, batch: dict[int, pa.Array], start: int) -> Any:
         field = self._fields[part]
         columns = [batch[column] for column in field.columns]
         for position, column in zip(field.columns, columns, strict=True):
-            _check_present(column, self._table.names[position], start)
+            _check_present(column, self.table.names[position], start)
         if part in TEXT_COLUMNS:
             return columns[0].to_pylist()
-        if part.startswith(GROUPS):
+        if part.startswith(GROUPS) or part == "predicted" or (part == "labels" and "predicted" in self._fields):
             return _read_groups(columns[0], part.removeprefix(GROUPS))
+        if pa.types.is_dictionary(columns[0].type) and field.single:
+            columns = [columns[0].dictionary_decode()]
         if not field.single:
             return _stack(columns)
         # Only the values' length has been seen before this block.
         length = self.sample_shape[0] if part == "values" and self.sample_shape else None
-        return _read_numbers(columns[0], self._table.names[field.columns[0]], start, length)
+        return _read_numbers(columns[0], self.table.names[field.columns[0]], start, length)
 
     def _read_sample_shape(self) -> tuple[int, ...]:
         """Look at the first row: of a list column only that says how many classes there are."""
@@ -206,6 +245,8 @@ class TableSource(Source):
         if not field.single:
             return (len(field.columns),)
         for batch in self._batches({"values": field}, 1):
+            if self._choices.drop_missing and not len(_drop_missing(batch, field.columns)[0]):
+                continue
             shape: tuple[int, ...] = self._read_part("values", batch, 0).shape[1:]
             return shape
         return ()
@@ -220,10 +261,32 @@ def _take_class_names(metadata: Metadata, fields: dict[str, Field]) -> Metadata:
     return metadata if names is None else replace(metadata, class_names=names)
 
 
+def _drop_missing(batch: dict[int, pa.Array], columns: Sequence[int]) -> tuple[np.ndarray, dict[int, pa.Array]]:
+    """Return the rows that have a value in every one of the columns, and only those rows."""
+    kept = np.ones(len(next(iter(batch.values()))), np.bool_)
+    for column in columns:
+        kept &= ~_is_missing(batch[column])
+    mask = pa.array(kept)
+    return np.flatnonzero(kept), {column: array.filter(mask) for column, array in batch.items()}
+
+
+def _is_missing(column: pa.Array) -> np.ndarray:
+    """(n,) bool: no value, NaN, empty text, or a list with one of these in it."""
+    missing: np.ndarray = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    if any(is_lists(column.type) for is_lists in _LISTS):
+        inside = column.flatten().is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+        parents = pc.list_parent_indices(column).to_numpy(zero_copy_only=False)
+        missing = missing.copy()
+        missing[parents[inside]] = True
+    elif pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        missing = missing | pc.fill_null(pc.equal(column, ""), True).to_numpy(zero_copy_only=False)
+    return missing
+
+
 def _check_present(column: pa.Array, name: str, start: int) -> None:
     if column.null_count:
         row = start + pc.index(column.is_null(), True).as_py()
-        raise ValueError(f"its column {name!r} has no value in row {row}; fill it or remove the row.")
+        raise ValueError(f"its column {name!r} has no value in row {row}; fill it, or pass drop_missing=True.")
 
 
 def _check_constant(column: pa.Array, constant: Constant, names: list[str]) -> None:
@@ -273,6 +336,6 @@ def _read_numbers(column: pa.Array, name: str, start: int, length: int | None) -
     flat = column.flatten()
     if flat.null_count:
         row = start + pc.index(flat.is_null(), True).as_py() // expected
-        raise ValueError(f"its column {name!r} lacks a number in row {row}; fill it or remove the row.")
+        raise ValueError(f"its column {name!r} lacks a number in row {row}; fill it, or pass drop_missing=True.")
     matrix: np.ndarray = flat.to_numpy(zero_copy_only=False).reshape(len(column), expected)
     return matrix
