@@ -85,14 +85,14 @@ def test_nothing_is_mixed_up_or_half_written(tmp_path):
         calibrate_shards(scaler, pattern, tmp_path / "new", workers=1)
     calibrate_shards(scaler, pattern, tmp_path / "out", workers=1)
     other = TemperatureScaling(objective="ece").fit(whole)
-    with pytest.raises(ValueError, match="was not calibrated by temperature"):
+    with pytest.raises(ValueError, match="holds predictions of another calibrator"):
         calibrate_shards(other, pattern, tmp_path / "out", workers=1)
     (tmp_path / "new" / "9.npz").write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"9\.npz"):
         calibrate_shards(scaler, pattern, tmp_path / "out2", workers=1)
     skipped = calibrate_shards(scaler, pattern, tmp_path / "out2", workers=1, skip_bad_shards=True)
     assert (len(skipped.written), len(skipped.failures)) == (2, 1)
-    assert sorted(path.name for path in (tmp_path / "out2").iterdir()) == ["0.npz", "1.npz"]
+    assert sorted(path.name for path in (tmp_path / "out2").iterdir()) == ["0.npz", "1.npz", "calibrator.json"]
     save_parts(whole, tmp_path / "more", 2)
     with pytest.raises(ValueError, match=r"Two shards are called 0\.npz"):
         calibrate_shards(scaler, [str(tmp_path / "more" / "*.npz"), str(tmp_path / "new" / "[01].npz")], tmp_path / "x")

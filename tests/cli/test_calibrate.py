@@ -327,7 +327,12 @@ def test_shards(focalcal, refused, tmp_path):
     assert found["temperature"] == pytest.approx(one["temperature"], rel=1e-9)
     for name in ("error", "nll", "brier", "ece", "classwise_ece"):
         assert found["after"][name] == pytest.approx(one["after"][name], rel=1e-6)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["0.parquet", "1.parquet", "2.parquet"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "0.parquet",
+        "1.parquet",
+        "2.parquet",
+        "calibrator.json",
+    ]
     assert "0 files written" in focalcal("calibrate", *patterns, "--workers", 1, *files).err
     assert "a temperature is fitted by NLL" in refused("calibrate", *patterns, "--method", "auto")
     assert "is among both" in refused("calibrate", patterns[0], patterns[0])

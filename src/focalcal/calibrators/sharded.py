@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate as accumulate_sums
@@ -10,22 +10,24 @@ from pathlib import Path
 from typing import Unpack
 
 from focalcal._version import __version__
-from focalcal.base.files import make_folder
-from focalcal.base.remote import is_remote, remote_exists, write_remote
+from focalcal.base.files import make_folder, read_bytes
+from focalcal.base.remote import LocalCopy, is_remote, remote_exists, write_remote
 from focalcal.calibrators.base import Calibrator
 from focalcal.calibrators.record import FitRecord
 from focalcal.calibrators.temperature import TemperatureScaling, warn_at_bound
 from focalcal.calibrators.uniform_mixture import has_zeros
 from focalcal.metrics.streaming.sharded import Placed, ShardFailure, ShardSet, accumulate, open_shards
 from focalcal.metrics.streaming.workers import Engine, start_workers
-from focalcal.predictions import Predictions, PredictionsFile, open_predictions
+from focalcal.predictions import Predictions, PredictionsFile
 from focalcal.predictions.container import concatenate
+from focalcal.predictions.formats.rewriting import save_like
 from focalcal.predictions.read_options import ReadOptions
 from focalcal.predictions.shards import Paths
 from focalcal.temperature import NllSums, fit_on_sums, guess_from_sample, sample_stride
 
 # A block of this many values, and what is computed from it, stays in the cache.
 _VALUES_READ = 2**19
+_CALIBRATOR = "calibrator.json"
 
 
 def fit_temperature_on_shards(
@@ -180,8 +182,8 @@ def calibrate_shards(
 ) -> AppliedShards:
     """Apply a calibrator to shards, file by file, into a folder; each file is written whole or not at all.
 
-    A call that was interrupted is repeated: files that are finished are skipped. Labels are not needed. A worker holds
-    one shard in memory.
+    A call that was interrupted is repeated: files that are finished are skipped. Labels are not needed, and tables keep
+    their other columns. The folder gets ``calibrator.json``, too. A worker holds one shard in memory.
 
     Args:
         calibrator: A fitted calibrator.
@@ -194,7 +196,7 @@ def calibrate_shards(
         **options: How the files are read, as in `open_predictions`.
 
     Raises:
-        ValueError: Two shards have the same name, or the folder holds files that another calibrator wrote.
+        ValueError: Two shards have the same name, or the folder holds predictions of another calibrator.
     """
     calibrator._check_ready()
     folder = os.fspath(out) if is_remote(out) else str(Path(out).resolve())
@@ -209,7 +211,8 @@ def calibrate_shards(
                 raise ValueError(f"{folder} is the folder that is read; write to another one.")
         if not is_remote(folder):
             make_folder(folder)
-        done = list(shards.map(partial(_write_shard, calibrator, calibrated_by(calibrator), folder)))
+        _keep_calibrator(calibrator, folder)
+        done = list(shards.map(partial(_write_shard, calibrator, folder)))
     failures = (*shards.failures, *(one for one in done if isinstance(one, ShardFailure)))
     written = [(name, one) for name, one in zip(names, done, strict=True) if not isinstance(one, ShardFailure)]
     return AppliedShards(
@@ -226,20 +229,37 @@ def calibrated_by(calibrator: Calibrator) -> str:
     return f"{calibrator.method} ({learned})" if learned else calibrator.method
 
 
-def _write_shard(calibrator: Calibrator, how: str, folder: str, placed: Placed, file: PredictionsFile) -> bool:
+def _write_shard(calibrator: Calibrator, folder: str, placed: Placed, file: PredictionsFile) -> bool:
     """Calibrate one shard; False if that was done before."""
     target = f"{folder.rstrip('/')}/{os.path.basename(placed.shard.path)}"
     if remote_exists(target) if is_remote(target) else os.path.exists(target):
-        if open_predictions(target).provenance.get("calibrated_by") != how:
-            raise ValueError(f"{target} is there already, and was not calibrated by {how}; choose another folder.")
         return False
     result = calibrator.transform(file.read())
-    result = replace(result, provenance={**result.provenance, "calibrated_by": how})
+    result = replace(result, provenance={**result.provenance, "calibrated_by": calibrated_by(calibrator)})
+    _write(target, lambda path: save_like(file, result, path))
+    return True
+
+
+def _keep_calibrator(calibrator: Calibrator, folder: str) -> None:
+    """Save the calibrator with what it is applied to; refuse a folder that holds another's."""
+    target = f"{folder.rstrip('/')}/{_CALIBRATOR}"
+    with tempfile.TemporaryDirectory() as temporary:
+        own = Path(temporary, _CALIBRATOR)
+        calibrator.save(own)
+        if not (remote_exists(target) if is_remote(target) else os.path.exists(target)):
+            _write(target, calibrator.save)
+            return
+        copy = LocalCopy(target) if is_remote(target) else None
+        if read_bytes(target if copy is None else copy.path) != own.read_bytes():
+            raise ValueError(f"{folder} holds predictions of another calibrator ({target}); choose another folder.")
+
+
+def _write(target: str, save: Callable[[Path], object]) -> None:
+    """Write a file whole, here or on remote storage."""
     if not is_remote(target):
-        result.save(target)
-        return True
+        save(Path(target))
+        return
     with tempfile.TemporaryDirectory() as temporary:
         local = Path(temporary, os.path.basename(target))
-        result.save(local)
+        save(local)
         write_remote(target, local)
-    return True

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
+from focalcal.base.measures import MEASURES
 from focalcal.metrics.binning import check_bins
 from focalcal.metrics.bootstrap.interval_methods import Interval, check_method
 from focalcal.metrics.bootstrap.intervals import check_resampling, checked_names, replicate, without_loss_parts
@@ -92,7 +93,8 @@ def evaluate(
         check_resampling(resamples or 1, level, seed)
     source = _opened(preds)
     names = checked_names(metrics, len(answer_classes(source)), tuple(METRICS), source.of)
-    notes: tuple[str, ...] = ()
+    left_out = MEASURES[source.of].left_out
+    notes: tuple[str, ...] = (left_out,) if left_out and metrics is None else ()
     if source.masked_classes:
         names, notes = without_loss_parts(names, metrics is not None), (_masking_note(source),)
     request = EvaluationRequest(names, metrics is not None, bins, intervals, method, resamples, level, seed)
