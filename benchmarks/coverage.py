@@ -2,9 +2,10 @@
 
 The first table is of the honest intervals of calibration errors (`benchmarks.honest_coverage`). The second is of
 bootstrap intervals, the third of how often `compare` finds a difference. For these two, samples come from a known
-world: ten classes, logits z of a sample drawn from a normal distribution, labels drawn from softmax(z). A model of that world says softmax(z / T): T = 1 is calibrated, T < 1 over-confident. Because the posterior
-is known, so is the value that a metric has on the whole population (the same bins, no noise of labels): to about 1e-4,
-from a million samples. For many data sets of n samples each we count how often an interval covers it.
+world: ten classes, logits z of a sample drawn from a normal distribution, labels drawn from softmax(z). A model of that
+world says softmax(z / T): T = 1 is calibrated, T < 1 over-confident. Because the posterior is known, so is the value
+that a metric has on the whole population (the same bins, no noise of labels): to about 1e-4, from a million samples.
+For many data sets of n samples each we count how often an interval covers it.
 """
 
 import argparse
