@@ -2,9 +2,9 @@
 
     python examples/language_model.py [--quick]
 
-Needs `pip install transformers`. The model is a tiny GPT-2, built from a configuration and trained here on comparisons
-of digits with wrong results among them; nothing is downloaded. With a model of your own, keep `token_predictions` and
-`choice_predictions`.
+Needs `pip install 'focalcal[transformers]'`. The model is a tiny GPT-2, built from a configuration and trained here on
+comparisons of digits with wrong results among them; nothing is downloaded. With a model of your own, keep
+`token_predictions` and `choice_predictions`.
 """
 
 import sys

@@ -45,7 +45,7 @@ def train(network: nn.Module, images: torch.Tensor, labels: torch.Tensor, epochs
 
 @torch.no_grad()
 def predict(network: nn.Module, images: torch.Tensor, labels: torch.Tensor, split: str) -> fc.Predictions:
-    """Keep one prediction per labelled pixel; ids name the image and the pixel."""
+    """Keep one prediction per labelled pixel; pixels of one image are a cluster."""
     return fc.Predictions.from_logits(
         network(images), labels, ids=range(len(images)), class_names=CLASSES, split=split, ignore_index=IGNORED
     )

@@ -98,8 +98,7 @@ def test_metrics_checkpoint_and_calibrator(package, tmp_path):
     for name in ("error", "nll", "ece", "classwise_ece", "smooth_ece"):
         assert float(trainer.callback_metrics[f"val/{name}"]) == pytest.approx(expected[name], abs=1e-4), name
     # The weights that the checkpoint kept are those whose outputs the calibrator was fitted on.
-    best = torch.load(tmp_path / "best.ckpt", weights_only=True)["state_dict"]
-    module.load_state_dict(best)
+    trainer.validate(module, loader(1), ckpt_path="best", verbose=False)
     kept = predictions(module, 1)
     assert float(checkpoint.best_model_score) == pytest.approx(fc.metrics.nll_split(kept).refinement, abs=1e-5)
     saved = fc.load_calibrator(tmp_path / "calibrator.json")

@@ -33,7 +33,7 @@ def logits_with(value, where):
         ({"logits": LOGITS[:0], "labels": LABELS[:0]}, "no samples"),
         ({"labels": [0, 1, 3, 0]}, r"label of row 2 is 3, but there are 3 classes \(0 to 2\).*ignore_index"),
         ({"labels": [0, -1, 2, 0]}, "label of row 1 is -1"),
-        ({"labels": LABELS.astype(np.float32)}, "labels are of type float32; pass integers"),
+        ({"labels": LABELS + 0.5}, "label of row 0 is .*pass whole numbers"),
         ({"labels": LABELS > 0}, "labels are of type bool; pass integers"),
         ({"labels": LABELS[:3]}, r"labels have shape \(3,\).*pass classes of shape \(4,\)"),
         ({"labels": LABELS[:, None]}, r"labels have shape \(4, 1\)"),
@@ -70,7 +70,6 @@ def test_wrong_values_are_refused_in_one_sentence(arguments, words):
     [
         ({"logits": "logits.npz"}, "logits are of type"),
         ({"logits": None}, "logits are missing"),
-        ({"labels": np.array(["a", "b", "c", "d"])}, "labels are of type"),
         ({"ids": "abcd"}, "ids must be a sequence"),
         ({"ids": [1.0, 2.0, 3.0, 4.0]}, "ids must be strings or integers, not float"),
         ({"ids": [True, False, True, False]}, "ids must be strings or integers, not bool"),

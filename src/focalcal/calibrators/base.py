@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from focalcal.base.suggestions import did_you_mean
 from focalcal.calibrators.files import FORMAT, FORMAT_VERSION, write_json
 from focalcal.calibrators.record import FitRecord, Quality, quality
 from focalcal.predictions import Predictions
@@ -144,6 +145,16 @@ class Calibrator(ABC):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments by name; ``deep`` is there because scikit-learn passes it."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Replace arguments of the constructor, by name, for scikit-learn's grid search; fit again afterwards."""
+        known = self.get_params()
+        for name in parameters:
+            if name not in known:
+                raise ValueError(f"{type(self).__name__} has no argument {name!r}{did_you_mean(name, known)}")
+        type(self).__init__(self, **{**known, **parameters})
+        self.record_ = None
+        return self
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"

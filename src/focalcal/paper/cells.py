@@ -135,7 +135,8 @@ class Cell:
         shown = f"{self.published.value:.{self.digits}f}"
         if self.published.temperature is not None:
             shown += f" ({self.published.temperature:g})"
-        return shown + "".join(f"[{note}]" for note in self.notes)
+        # One pair of brackets: two would be a link to Markdown.
+        return f"{shown}[{', '.join(self.notes)}]" if self.notes else shown
 
     def record(self) -> dict[str, Any]:
         """Return the cell for csv and JSON."""

@@ -2,7 +2,12 @@
 
 from focalcal.plots.gradient_factor import draw_gradient_factor, gradient_factor_curves
 from focalcal.plots.histograms import ConfidenceHistogram, confidence_histogram, draw_confidence_histogram
-from focalcal.plots.reliability import ReliabilityDiagram, draw_reliability_diagram, reliability_diagram
+from focalcal.plots.reliability import (
+    ReliabilityDiagram,
+    class_reliability_diagram,
+    draw_reliability_diagram,
+    reliability_diagram,
+)
 from focalcal.plots.roc_curves import Roc, draw_roc, roc
 from focalcal.plots.selective_prediction import RiskCoverage, draw_risk_coverage, risk_coverage
 from focalcal.plots.smooth_diagram import SmoothReliability, smooth_reliability
@@ -15,6 +20,7 @@ __all__ = [
     "Roc",
     "SmoothReliability",
     "TrainingCurves",
+    "class_reliability_diagram",
     "confidence_histogram",
     "draw_confidence_histogram",
     "draw_gradient_factor",

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from focalcal.metrics.binning import BinSums, equal_width_sums, mean_gap
 from focalcal.metrics.ranking import RankedSamples
-from focalcal.metrics.samples import confidence_samples
+from focalcal.metrics.samples import ConfidenceSamples, confidence_samples
 from focalcal.plots.axes import axis_or_new
 from focalcal.plots.smooth_diagram import SmoothReliability
 from focalcal.predictions import Predictions
@@ -63,9 +63,38 @@ def reliability_diagram(
         >>> diagram.count.tolist(), diagram.accuracy.tolist(), diagram.ece
         ([0.0, 4.0], [nan, 0.75], 0.0)
     """
+    return _diagram_of_samples(confidence_samples(preds), bins, binning, level)
+
+
+def class_reliability_diagram(
+    preds: Predictions, number: int, bins: int = 15, binning: Binning = "equal-width", level: float = 0.90
+) -> ReliabilityDiagram:
+    """Compute the mean probability of one class and how often it is the label, in bins of that probability.
+
+    Args:
+        preds: N predictions of K classes, whose labels are classes.
+        number: The class.
+        bins: The number of bins M.
+        binning: Bins of "equal-width", or of "equal-mass".
+        level: Level of the confidence intervals.
+
+    Examples:
+        >>> preds = Predictions.from_probs([[0.75, 0.25], [0.75, 0.25], [0.25, 0.75]], [0, 1, 1])
+        >>> class_reliability_diagram(preds, 1, bins=2).accuracy.tolist()
+        [0.5, 1.0]
+    """
+    if preds.has_soft_labels:
+        raise ValueError("The labels are soft, so that no sample is of one class; take their most probable class.")
+    if not 0 <= number < preds.num_classes:
+        raise ValueError(f"There is no class {number}; there are {preds.num_classes}, from 0.")
+    probability = preds.probs()[:, number].double().contiguous()
+    samples = ConfidenceSamples(probability, preds.labels == number, preds.weights)
+    return _diagram_of_samples(samples, bins, binning, level)
+
+
+def _diagram_of_samples(samples: ConfidenceSamples, bins: int, binning: Binning, level: float) -> ReliabilityDiagram:
     if binning not in get_args(Binning):
         raise ValueError(f"binning must be 'equal-width' or 'equal-mass', not {binning!r}.")
-    samples = confidence_samples(preds)
     if binning == "equal-width":
         sums = equal_width_sums(samples.confidence, samples.correct, bins, samples.weight)
     else:

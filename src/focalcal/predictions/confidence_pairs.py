@@ -9,6 +9,7 @@ from torch import Tensor
 
 from focalcal.predictions.checks import Where
 from focalcal.predictions.groups import PREDICTED, GroupColumn
+from focalcal.predictions.labels import LabelNames, is_text
 from focalcal.predictions.tensors import cpu_tensor, float_tensor
 
 
@@ -27,7 +28,7 @@ def prepare_pairs(
     labels: Any,
     groups: Mapping[str, Any] | None,
     ignore_index: int | None,
-    first: int = 0,
+    where: Where | None = None,
 ) -> Pairs:
     """Check a confidence per answer, and find out which answers are right.
 
@@ -38,12 +39,12 @@ def prepare_pairs(
         labels: Classes, or None.
         groups: Other columns of groups, by name.
         ignore_index: The label of positions that do not count.
-        first: Number of samples before these, for the messages.
+        where: Names rows in messages.
     """
     outputs, _ = float_tensor(confidence, "confidences")
     if outputs.ndim == 0:
         raise ValueError("The confidences are one number; pass one per answer.")
-    where = Where(first, tuple(outputs.shape[1:]))
+    where = Where(positions=tuple(outputs.shape[1:])) if where is None else where
     flat = outputs.reshape(-1)
     outside = ~((flat >= 0) & (flat <= 1))
     if outside.any():
@@ -87,6 +88,8 @@ def _agreement(predicted: GroupColumn, labels: GroupColumn, ignore_index: int | 
 
 
 def _check_correct(correct: Any, outputs: Tensor, ignore_index: int | None, where: Where) -> Tensor:
+    if is_text(correct):
+        correct = LabelNames.find(("true", "false", "True", "False", "TRUE", "FALSE"), 1).convert(correct, where)
     tensor = cpu_tensor(correct, "values of correct")
     if tensor.shape != outputs.shape:
         shapes = f"{tuple(tensor.shape)} for confidences of shape {tuple(outputs.shape)}"

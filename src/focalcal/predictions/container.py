@@ -17,6 +17,7 @@ from focalcal.predictions.confidence_pairs import prepare_pairs
 from focalcal.predictions.description import Columns, Description, can_be_masked, describe
 from focalcal.predictions.groups import Groups
 from focalcal.predictions.ids import check_unique
+from focalcal.predictions.labels import name_labels
 from focalcal.predictions.rows import (
     WORDS,
     Kind,
@@ -135,7 +136,8 @@ class Predictions:
             logits: (N, K); or (N, K, d1, ...), flattened to one row per position (samples first, then d1, ...); or one
                 logit z for two classes, (N,) or (N, 1) or (N, 1, d1, ...), which becomes the two logits (0, z). Finite
                 numbers, or -inf for a masked class; no NaN, no +inf, no row of -inf alone.
-            labels: Integers 0 ... K-1 of shape (N,) or (N, d1, ...) (booleans too, for two classes); or a matrix
+            labels: Integers 0 ... K-1 of shape (N,) or (N, d1, ...), or whole floats, or booleans for two classes; or
+                text, which is matched with ``class_names`` or else sorted; or a matrix
                 shaped as the (two-class) logits, of class probabilities or of counts; None where they are not known,
                 for predictions that are only to be calibrated.
             class_names: K names.
@@ -453,7 +455,10 @@ def _construct(
 ) -> Predictions:
     """Find out what the columns are, prepare the rows, and describe them."""
     values = cpu_tensor(values, WORDS[kind])
-    of, positive = columns.measure(count_columns(values, columns.class_dim))
+    number = count_columns(values, columns.class_dim)
+    labels, names = name_labels(labels, number, columns.class_names, columns.positive_class)
+    columns = replace(columns, class_names=names)
+    of, positive = columns.measure(number)
     rows = prepare_rows(kind, values, labels, class_dim=columns.class_dim, positive=positive, **row_options)
     described = describe(rows.num_classes, of=of, class_names=columns.names(positive), **description)
     return check_whole(from_rows(rows, kind, described), allow_duplicate_ids)

@@ -64,6 +64,10 @@ class Columns:
         number = self.positive_class
         if isinstance(number, str):
             names = list(self.class_names or ())
+            if number in ("0", "1") and number not in names:
+                return int(number)
+            if number.lower() in ("true", "false") and not names:
+                return int(number.lower() == "true")
             if names.count(number) != 1:
                 raise ValueError(
                     f"positive_class is {number!r}, which class_names ({', '.join(names) or 'none'}) do not name once."

@@ -2,16 +2,21 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from math import prod
-from typing import Unpack
+from typing import Any, Unpack
+
+import numpy as np
+import torch
 
 from focalcal.base.chunks import IN_CACHE
 from focalcal.base.files import regular_file
 from focalcal.base.measures import Of
-from focalcal.predictions.checks import check_some_weight
+from focalcal.predictions.checks import PredictionsWarning, Where, check_some_weight
+from focalcal.predictions.confidence_pairs import prepare_pairs
 from focalcal.predictions.container import (
     Predictions,
     check_whole,
@@ -26,6 +31,7 @@ from focalcal.predictions.formats.npz import open_npy
 from focalcal.predictions.formats.parts import GROUPS, Metadata, say_no_labels
 from focalcal.predictions.formats.sources import MemoryArray, RawBlock, Source, StoredArray, Take
 from focalcal.predictions.ids import check_unique_in_blocks
+from focalcal.predictions.labels import LabelNames, TextsSoFar, is_text
 from focalcal.predictions.read_options import Choices, ReadOptions
 from focalcal.predictions.rows import Kind, prepare_rows
 from focalcal.predictions.tensors import cpu_tensor
@@ -64,9 +70,12 @@ class PredictionsFile:
         self.kind: Kind = source.kind
         columns, positions = _split_shape(source.sample_shape, choices.class_dim)
         self.num_classes = 2 if columns == 1 else columns
-        names = source.metadata.class_names if choices.class_names is None else choices.class_names
+        self._pairs = choices.confidence_key is not None
+        named = source.metadata.class_names if choices.class_names is None else choices.class_names
+        self._label_names = None if self._pairs else _name_labels(opened, columns, named)
+        names = named if self._label_names is None or self._label_names.names is None else self._label_names.names
         said = Columns(choices.of, choices.positive_class, choices.class_dim, names)
-        self.of, self._positive = said.measure(columns, source.metadata.of)
+        self.of, self._positive = said.measure(columns, "confidence" if self._pairs else source.metadata.of)
         names = said.names(self._positive)
         self._description = _describe(source.metadata, choices, self.num_classes, self.of, names)
         self.split = self._description.split
@@ -75,7 +84,7 @@ class PredictionsFile:
         self.provenance = self._description.provenance
         self._opened = opened
         self._positions = prod(positions)
-        self.has_labels = opened.labels is not None or "labels" in source.parts
+        self.has_labels = opened.labels is not None or not {"labels", "correct"}.isdisjoint(source.parts)
         self._ids_are_unique = choices.allow_duplicate_ids or "ids" not in source.parts
 
     def __repr__(self) -> str:
@@ -92,7 +101,7 @@ class PredictionsFile:
         """Refuse a file without labels, in a sentence that says what it has instead."""
         if not self.has_labels:
             with reading(self.path):
-                raise ValueError(say_no_labels(self._opened.source.names))
+                raise ValueError(say_no_labels(self._opened.source.names, for_pairs=self._pairs))
 
     def blocks(self, rows: int | None = None) -> Iterator[Predictions]:
         """Read and check the samples in order, at most about ``rows`` at a time (by default about 2 MB).
@@ -115,26 +124,39 @@ class PredictionsFile:
 
     def _check_ids(self) -> None:
         if not self._ids_are_unique:
-            check_unique_in_blocks(self._opened.source.read_ids, self._opened.source.num_samples)
+            source = self._opened.source
+            check_unique_in_blocks(lambda: source.read_part("ids"), source.num_samples)
             self._ids_are_unique = True
 
     def _read_blocks(self, samples: int) -> Iterator[Predictions]:
         first, weight, empty = 0, 0.0, True
         with self._labels_reader() as take_labels:
             for block in self._opened.source.read_blocks(samples):
+                kept = block.pop("rows", None)
                 count = len(block["values"])
                 if take_labels is not None:
                     block["labels"] = take_labels(count)
-                part = self._check_block(block, first)
+                part = self._check_block(block, first, kept)
                 first += count
                 if len(part):
                     weight += 0.0 if part.weights is None else float(part.weights.sum())
                     empty = False
                     yield part
+        self._say_dropped()
         if empty:
             raise ValueError("it has no samples (or every label is ignore_index).")
         if "weights" in self._opened.source.parts:
             check_some_weight(weight)
+
+    def _say_dropped(self) -> None:
+        dropped = self._opened.source.dropped
+        if dropped:
+            total = self._opened.source.num_samples
+            warnings.warn(
+                f"{os.fspath(self.path)}: {dropped:,} of {total:,} rows lack a value and are left out.",
+                PredictionsWarning,
+                stacklevel=2,
+            )
 
     def _labels_reader(self) -> AbstractContextManager[Take | None]:
         labels = self._opened.labels
@@ -147,14 +169,23 @@ class PredictionsFile:
             )
         return labels.reader()
 
-    def _check_block(self, block: RawBlock, first: int) -> Predictions:
+    def _check_block(self, block: RawBlock, first: int, kept: np.ndarray | None) -> Predictions:
         choices = self._opened.choices
         groups = {name.removeprefix(GROUPS): part for name, part in block.items() if name.startswith(GROUPS)}
+        parts = {name: part for name, part in block.items() if not name.startswith(GROUPS)}
+        where = Where(first, kept=None if kept is None else torch.from_numpy(kept))
+        if self._pairs:
+            correct, predicted, labels = (parts.pop(name, None) for name in ("correct", "predicted", "labels"))
+            pairs = prepare_pairs(parts["values"], correct, predicted, labels, groups, choices.ignore_index, where)
+            parts["values"], parts["labels"], groups = pairs.outputs, pairs.correct, dict(pairs.groups or {})
+        elif self._label_names is not None:
+            parts["labels"] = self._label_names.convert(parts["labels"], where)
         rows = prepare_rows(
             self.kind,
-            **{name: part for name, part in block.items() if not name.startswith(GROUPS)},
+            **parts,
             groups=groups,
-            class_dim=choices.class_dim,
+            kept=where.kept,
+            class_dim=1 if self._pairs else choices.class_dim,
             positive=self._positive,
             labels_are=choices.labels_are,
             ignore_index=choices.ignore_index,
@@ -169,6 +200,25 @@ class PredictionsFile:
             if self._opened.choices.tolerance is None
             else self._opened.choices.tolerance
         )
+
+
+def _name_labels(opened: Opened, columns: int, class_names: Sequence[str] | None) -> LabelNames | None:
+    """Find out which classes labels in text stand for, which may take a pass over them; None for numbers."""
+    if opened.labels is not None:
+        labels = opened.labels.tensor if isinstance(opened.labels, MemoryArray) else None
+        blocks: Iterable[Any] = [labels] if is_text(labels) else []
+    else:
+        blocks = opened.source.read_part("labels") if "labels" in opened.source.parts else []
+    texts = TextsSoFar()
+    for number, block in enumerate(blocks):
+        if number == 0 and not is_text(block):
+            return None
+        texts.add(block)
+        if class_names is not None:
+            break
+    if not texts.texts:
+        return None
+    return LabelNames.find(texts.texts - {""}, columns, class_names, opened.choices.positive_class)
 
 
 def _split_shape(sample_shape: tuple[int, ...], class_dim: int | None) -> tuple[int, tuple[int, ...]]:
@@ -200,8 +250,8 @@ def _describe(
 def open_predictions(path: Path, **options: Unpack[ReadOptions]) -> PredictionsFile:
     """Open a file of predictions without reading it: the ending says its format.
 
-    ``.safetensors``, ``.npz``, ``.parquet`` and ``.csv`` as described in docs/predictions.md; ``.npy`` for the values
-    alone, with ``kind`` and ``labels``. Nothing is ever unpickled.
+    ``.safetensors``, ``.npz``, ``.parquet``, ``.csv``, ``.tsv`` and ``.jsonl`` as described in docs/predictions.md (the
+    last three also with ``.gz``); ``.npy`` for the values alone, with ``kind``. Nothing is ever unpickled.
 
     Args:
         path: The file.
@@ -209,7 +259,10 @@ def open_predictions(path: Path, **options: Unpack[ReadOptions]) -> PredictionsF
             logits_key, probs_key: the array or column(s) that hold logits, or probabilities, where they are not called
                 ``logits``, or ``probs`` or ``predictions``. In tables: a column, the common beginning of columns
                 (``score`` for ``score_0``, ``score_1``, ... or ``score:cat``, ``score:dog``), or a list of columns.
-            labels_key: the same for labels that are not called ``labels``, ``label`` or ``ground_truth``.
+            labels_key: the same for labels that are not called ``labels``, ``label`` or ``ground_truth``. They are
+                numbers, or text: names of classes, or true and false.
+            confidence_key: the column with one confidence per answer, beside ``correct_key`` (0 and 1, or true and
+                false), or ``predicted_key`` and ``labels_key`` (classes): as ``Predictions.from_confidence``.
             weights_key, ids_key, clusters_key: the same for ``weights``/``weight``, ``ids``/``id`` and ``clusters``.
             groups_key: columns of groups, such as ``["region", "month"]``; those of our own files are always read.
             of, positive_class, class_dim, labels_are: as in ``Predictions.from_logits``.
@@ -219,6 +272,7 @@ def open_predictions(path: Path, **options: Unpack[ReadOptions]) -> PredictionsF
             ignore_index: positions with this label are dropped (-100; None drops nothing).
             tolerance: how far from 1 a row of probabilities may sum.
             allow_duplicate_ids: accept an id that occurs more than once.
+            drop_missing: leave out rows without a value, and say how many in a warning.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -247,6 +301,8 @@ def _open_labels(choices: Choices) -> StoredArray | None:
     if choices.labels is None:
         return None
     if not isinstance(choices.labels, str | os.PathLike):
+        if is_text(choices.labels):
+            return MemoryArray(np.asarray(choices.labels))
         return MemoryArray(cpu_tensor(choices.labels, "labels"))
     check_exists(choices.labels)
     with reading(choices.labels, find_format("labels.npy").broken()):

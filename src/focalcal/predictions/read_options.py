@@ -20,6 +20,9 @@ class ReadOptions(TypedDict, total=False):
     labels_key: str | Sequence[str] | None
     weights_key: str | None
     ids_key: str | None
+    confidence_key: str | None
+    correct_key: str | None
+    predicted_key: str | None
     clusters_key: str | None
     groups_key: Sequence[str]
     of: Of | None
@@ -34,6 +37,7 @@ class ReadOptions(TypedDict, total=False):
     ignore_index: int | None
     tolerance: float | None
     allow_duplicate_ids: bool
+    drop_missing: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +49,9 @@ class Choices:
     labels_key: Key | None = None
     weights_key: str | None = None
     ids_key: str | None = None
+    confidence_key: str | None = None
+    correct_key: str | None = None
+    predicted_key: str | None = None
     clusters_key: str | None = None
     groups_key: tuple[str, ...] = ()
     of: Of | None = None
@@ -59,6 +66,7 @@ class Choices:
     ignore_index: int | None = -100
     tolerance: float | None = None
     allow_duplicate_ids: bool = False
+    drop_missing: bool = False
 
     def __post_init__(self) -> None:
         if self.kind is not None:
@@ -69,6 +77,22 @@ class Choices:
             raise ValueError(f"Pass {named}, not both: predictions are one or the other.")
         if keyed and self.kind not in (None, keyed[0]):
             raise ValueError(f"kind={self.kind!r} contradicts {keyed[0]}_key; pass one of them.")
+        if self.drop_missing and self.labels is not None:
+            raise ValueError("Labels that are passed have no rows to drop; put them into the file, or fill its gaps.")
+        self._check_pairs(keyed)
+
+    def _check_pairs(self, keyed: Sequence[str]) -> None:
+        """Check that a confidence comes with what says whether an answer is right, and with nothing else."""
+        if self.confidence_key is None:
+            if self.correct_key is not None or self.predicted_key is not None:
+                raise ValueError("correct_key and predicted_key belong to a confidence; name it with confidence_key.")
+            return
+        if keyed or self.kind is not None:
+            raise ValueError("Pass confidence_key, or logits_key or probs_key: predictions are one or the other.")
+        if self.correct_key is not None and self.predicted_key is not None:
+            raise ValueError("Pass correct_key, or predicted_key and labels_key: they could contradict each other.")
+        if self.labels_key is not None and self.predicted_key is None:
+            raise ValueError("labels_key says which answers are right only beside predicted_key; pass both.")
 
     @classmethod
     def choose(cls, options: ReadOptions) -> "Choices":

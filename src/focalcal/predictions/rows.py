@@ -11,6 +11,7 @@ from torch import Tensor
 
 from focalcal.predictions.checks import (
     LabelsAre,
+    PredictionsWarning,
     Where,
     check_hard_labels,
     check_logits,
@@ -117,10 +118,12 @@ def prepare_rows(
     ignore_index: int | None = -100,
     tolerance: float | None = None,
     first: int = 0,
+    kept: Tensor | None = None,
 ) -> Rows:
     """Flatten outputs, drop the ignored positions, and check the rest.
 
-    ``positive`` is the class that becomes class 1, of two; ``first`` counts the samples before these, for the messages.
+    ``positive`` is the class that becomes class 1, of two. For the messages, ``first`` counts the samples before these,
+    and ``kept`` are the numbers of those that were not dropped.
     """
     outputs, dtype = float_tensor(values, WORDS[kind])
     labels = None if labels is None else cpu_tensor(labels, "labels")
@@ -129,10 +132,10 @@ def prepare_rows(
     outputs = _expand_single_column(kind, outputs)
     samples, num_classes, *positions = outputs.shape
     shape = (samples, *positions)
-    where = Where(first, tuple(positions))
+    where = Where(first, tuple(positions), kept)
     rows = Rows(
         values=outputs.movedim(1, -1).reshape(-1, num_classes),
-        labels_or_none=None if labels is None else _flatten_labels(labels, outputs.shape),
+        labels_or_none=None if labels is None else _flatten_labels(labels, outputs.shape, where),
         weights=None if weights is None else _flatten_weights(weights, shape),
         ids=None if ids is None else _flatten_ids(ids, shape),
         clusters=convert_clusters(clusters, shape, first),
@@ -178,6 +181,7 @@ def _move_classes(
         warnings.warn(
             f"The {WORDS[kind]} have shape {tuple(outputs.shape)}, which does not show where the classes are; they are "
             "taken from axis 1, as torch has them: pass class_dim=1 to confirm that, or class_dim=-1 if they are last.",
+            PredictionsWarning,
             stacklevel=_CALLER,
         )
     if outputs.shape[1] == 0:
@@ -207,7 +211,20 @@ def _exchange_classes(rows: Rows, columns: int) -> Rows:
     return replace(rows, values=rows.values.flip(1) if columns == 2 else rows.values, labels_or_none=labels)
 
 
-def _flatten_labels(tensor: Tensor, outputs_shape: torch.Size) -> Tensor:
+def _whole_labels(labels: Tensor, where: Where) -> Tensor:
+    """Turn 0.0 and 1.0, as tables often have them, into classes."""
+    wrong = labels != labels.round()
+    if wrong.any():
+        index = int(wrong.to(torch.uint8).argmax())
+        what = "missing" if labels[index].isnan() else f"{float(labels[index]):.6g}"
+        raise ValueError(
+            f"The label of {where(index)} is {what}; pass whole numbers (or a matrix of class probabilities), and "
+            "leave out rows without a label."
+        )
+    return labels.to(torch.int64)
+
+
+def _flatten_labels(tensor: Tensor, outputs_shape: torch.Size, where: Where) -> Tensor:
     """Turn (N, d1, ...) classes into (rows,) int64; and (N, K, d1, ...) probabilities or counts into (rows, K)."""
     samples, num_classes, *positions = outputs_shape
     if tensor.shape == outputs_shape:
@@ -221,6 +238,8 @@ def _flatten_labels(tensor: Tensor, outputs_shape: torch.Size) -> Tensor:
         )
     if tensor.dtype == torch.bool and num_classes == 2:
         return tensor.to(torch.int64).reshape(-1)
+    if tensor.is_floating_point():
+        return _whole_labels(tensor.reshape(-1), where)
     return integer_tensor(tensor, "labels").reshape(-1)
 
 
@@ -252,7 +271,7 @@ def _drop_ignored(rows: Rows, ignore_index: int | None, where: Where) -> tuple[R
     kept = (labels != ignore_index).nonzero().squeeze(1)
     if len(kept) == len(labels):
         return rows, where
-    return pick_rows(rows, kept), replace(where, kept=kept)
+    return pick_rows(rows, kept), replace(where, kept=kept if where.kept is None else where.kept[kept])
 
 
 def _check_labels(labels: Tensor, num_classes: int, labels_are: LabelsAre, where: Where) -> Tensor:

@@ -85,7 +85,8 @@ def test_columns_by_prefix_or_one_by_one(tmp_path):
     [
         ("probs_0,probs_1,label\n0.5,0.5,0\n0.5,,0\n", "its column 'probs_1' has '' in row 1, which is not a number"),
         ("probs_0,probs_1,label\n0.5,x,0\n", "its column 'probs_1' has 'x' in row 0, which is not a number"),
-        ("probs_0,probs_1,label\n0.5,0.5,1.0\n", "its column 'label' has '1.0' in row 0, which is not a whole number"),
+        ("probs_0,probs_1,label\n0.5,0.5,0.5\n", "The label of row 0 is 0.5; pass whole numbers"),
+        ("probs_0,probs_1,label\n0.5,0.5,1\n0.5,0.5,1.0\n", "'label' has '1.0' in row 1, which is not a whole number"),
         ("probs_0,probs_1,label\n0.5,0.5\n", "Expected 3 columns, got 2"),
         ("probs_0,probs_1,label\n", "it has no samples"),
         ("probs_0,probs_1,label", ""),
@@ -95,7 +96,6 @@ def test_columns_by_prefix_or_one_by_one(tmp_path):
         ('probs,label\n"[0.5, 0.5]",0\n"[1]",0\n', r"1 values in row 1 and 2 before"),
         ("probs,label,label\n0.5,0,0\n", "several columns 'label'"),
         ("probs,label,split\n0.5,0,a\n0.5,0,b\n", "'split' has both 'a' and 'b'"),
-        ("probs;label\n0.5;0\n", "it has no 'logits' or 'probs' or 'predictions' but 'probs;label'"),
         (b"probs,label\n0.5,0\n\xff,0\n", ""),
         ("probs,label,focalcal:rows\n0.5,0,2\n", "has 1 rows but says that it had 2"),
         ("probs,label,focalcal:rows\n0.5,0,many\n", "'many', which is not a number of rows"),

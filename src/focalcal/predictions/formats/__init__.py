@@ -45,13 +45,20 @@ _FORMATS = {
     ".npy": Format("npz", "open_npy_values", writer=None),
     ".parquet": Format("parquet"),
     ".csv": Format("csv"),
+    ".tsv": Format("csv", writer=None),
+    ".jsonl": Format("jsonl", writer=None),
+    ".csv.gz": Format("csv", writer="write_compressed"),
+    ".tsv.gz": Format("csv", writer=None),
+    ".jsonl.gz": Format("jsonl", writer=None),
 }
 
 
 def find_format(path: Path) -> Format:
     """Return the format that the ending of a file's name says."""
     name = os.fspath(path)
-    ending = os.path.splitext(name)[1].lower()
+    stem, ending = os.path.splitext(name.lower())
+    if ending == ".gz":
+        ending = os.path.splitext(stem)[1] + ending
     if ending not in _FORMATS:
         raise ValueError(f"{name} ends in none of {', '.join(_FORMATS)}; predictions are in one of these formats.")
     return _FORMATS[ending]
@@ -61,7 +68,7 @@ def save_predictions(preds: Predictions, path: Path, compact: "Compact | None" =
     """Write predictions in the format that the ending says, or in the compact form that safetensors has."""
     chosen = find_format(path)
     if chosen.writer is None:
-        raise ValueError(f"{os.fspath(path)} cannot be written: an npy has no place for labels; save to .npz.")
+        raise ValueError(f"{os.fspath(path)} cannot be written: such files are only read; save to .npz or .csv.")
     options: dict[str, Any] = {}
     if compact is not None:
         if chosen.module != "safetensors":

@@ -1,4 +1,4 @@
-"""Predictions in csv (UTF-8, commas, a header line).
+"""Predictions in csv (UTF-8, a header line), also compressed by gzip.
 
 Written: one row per sample, one column per class, ``logits:NAME`` with class names or ``logits_0 ...`` without (also
 for ``probs``), ``labels`` or the columns of soft labels, ``weights``, ``ids``; then columns with the same text in every
@@ -6,16 +6,19 @@ row: ``split``, ``provenance:KEY``, and ``focalcal:masked_classes`` (a JSON list
 ``focalcal:dtype``, ``focalcal:header`` (a checksum of the column names, by which a lost column is recognised) and
 ``focalcal:rows``, by which a truncated file is recognised. Numbers have as many digits as it
 takes to read the same number again.
-Read: also one column of JSON lists (``[0.1, 0.9]``) instead of one column per class.
+Read: also one column of JSON lists (``[0.1, 0.9]``) instead of one column per class; semicolons and tabs instead of
+commas (what the header line has most of), and with semicolons decimal commas.
 """
 
 import csv
+import gzip
 import io
 import os
 import re
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +44,7 @@ from focalcal.predictions.formats.parts import (
 from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource, plain_column
 from focalcal.predictions.read_options import Choices
 
-BROKEN = (*DAMAGE, pa.ArrowException, csv.Error)
+BROKEN = (*DAMAGE, pa.ArrowException, csv.Error, zlib.error, gzip.BadGzipFile)
 
 _OURS, _PROVENANCE = "focalcal:", "provenance:"
 _DTYPE, _HEADER, _ROWS = f"{_OURS}dtype", f"{_OURS}header", f"{_OURS}rows"
@@ -56,6 +59,10 @@ _ROOTS = {name for names in _NAMES for name in names}
 _NUMBERED = re.compile(r"_\d+$")
 _SMALLEST_BLOCK = 2**20
 _LONGEST_ROW = 2**28
+# Cells without a value, as tables have them.
+_NOTHING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
+_WHOLE = re.compile(r"[+-]?\d+")
 _MOST_DIGITS = 15  # of a number of rows
 _WRONG_CELL = re.compile(
     r"column #(?P<column>\d+): Row #(?P<row>\d+): CSV conversion error to (?P<type>\w+): invalid value '(?P<text>.*)'",
@@ -78,18 +85,31 @@ def write(preds: Predictions, file: BinaryIO) -> None:
 
 def open_source(path: str | os.PathLike[str], choices: Choices) -> TableSource:
     """Read the header and the first row."""
-    return TableSource(CsvTable(path), choices)
+    return TableSource(CsvTable(path, drop_missing=choices.drop_missing), choices)
+
+
+def write_compressed(preds: Predictions, file: BinaryIO) -> None:
+    """Write the same, compressed, without date or name."""
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+        write(preds, cast(BinaryIO, packed))
 
 
 class CsvTable(Table):
     """A csv file. Columns are addressed as f0, f1, ...: names in a csv may be equal."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, drop_missing: bool = False) -> None:
         self._path = path
+        self._drops = drop_missing
         self._block_size = _block_size(path)
-        with open(regular_file(path), encoding="utf-8-sig", newline="") as file:
-            self.names = next(csv.reader(file, strict=True), [])
+        with _open_bytes(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+            line = text.readline(_LONGEST_ROW)
+            text.seek(0)
+            self._delimiter = max(",;\t", key=line.count)
+            self.names = next(csv.reader(text, strict=True, delimiter=self._delimiter), [])
+        self._decimal_point = "."
         first_row = self._first_row()
+        if self._delimiter == ";" and any(_DECIMAL_COMMA.fullmatch(cell) for cell in first_row.values()):
+            self._decimal_point = ","
         about_all = {name: first_row[i] for i, name in enumerate(self.names) if i in first_row and _is_constant(name)}
         self.constants = [Constant(self.names.index(name), text) for name, text in about_all.items()]
         self.metadata = _metadata(about_all)
@@ -97,6 +117,7 @@ class CsvTable(Table):
         self.declared_rows = _parse_rows(about_all.get(_ROWS))
         self._float = pa.float32() if about_all.get(_DTYPE) == "float32" else pa.float64()
         self._lists = {i for i, text in first_row.items() if text.lstrip().startswith("[")}
+        self._first_texts = first_row
 
     @cached_property
     def num_rows(self) -> int:
@@ -109,30 +130,32 @@ class CsvTable(Table):
         """Read these columns, at most ``rows`` rows at a time."""
         types = dict.fromkeys(columns, pa.string())
         for part, field in fields.items():
-            types |= {column: self._type(part, field, column) for column in field.columns}
+            types |= {column: self._type(part, field, column, fields) for column in field.columns}
         for batch in self._read(types):
             for start in range(0, batch.num_rows, rows):
                 part = batch.slice(start, rows)
                 yield {column: self._column(part, column, types[column], fields) for column in columns}
 
-    def _type(self, part: str, field: Field, column: int) -> pa.DataType:
+    def _type(self, part: str, field: Field, column: int, parts: Container[str]) -> pa.DataType:
         if part in TEXT_COLUMNS or part.startswith(GROUPS) or (field.single and column in self._lists):
             return pa.string()
-        if part == "clusters" or (part == "labels" and field.single):
-            return pa.int64()
+        if part in ("predicted", "clusters") or (part == "labels" and "predicted" in parts):
+            return pa.int64() if part == "clusters" else pa.string()
+        if part in ("labels", "correct") and field.single:
+            return _label_type(self._first_texts.get(column, ""))
         return self._float if part == "values" else pa.float64()
 
     def _column(self, batch: pa.RecordBatch, column: int, dtype: pa.DataType, fields: dict[str, Field]) -> pa.Array:
         array = batch.column(f"f{column}")
         listed = [fields[part] for part in ("values", "labels") if part in fields and fields[part].single]
-        if dtype == pa.string() and any(column in field.columns for field in listed):
+        if column in self._lists and any(column in field.columns for field in listed):
             return pa.array([_numbers(text, self.names[column]) for text in array.to_pylist()], pa.list_(pa.float64()))
         return array
 
     def _first_row(self) -> dict[int, str]:
         for batch in self._read({i: pa.string() for i in range(len(self.names))}):
             if batch.num_rows:
-                return {i: batch.column(f"f{i}")[0].as_py() for i in range(len(self.names))}
+                return {i: batch.column(f"f{i}")[0].as_py() or "" for i in range(len(self.names))}
         return {}
 
     def _read(self, types: dict[int, pa.DataType]) -> Iterator[pa.RecordBatch]:
@@ -144,8 +167,9 @@ class CsvTable(Table):
                 raise
             kind = "whole number" if cell["type"] == "int64" else "number"
             name, row = self.names[int(cell["column"])], int(cell["row"]) - 2  # Arrow counts from 1, with the header
+            hint = " (rows without a value are left out with drop_missing=True)" if cell["text"] in _NOTHING else ""
             raise ValueError(
-                f"its column {name!r} has {cell['text']!r} in row {row}, which is not a {kind}."
+                f"its column {name!r} has {cell['text']!r} in row {row}, which is not a {kind}{hint}."
             ) from error
 
     def _arrow_batches(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
@@ -157,10 +181,14 @@ class CsvTable(Table):
                 autogenerate_column_names=True,
                 skip_rows_after_names=1,  # the header line, for names that are generated
             ),
-            pyarrow.csv.ParseOptions(newlines_in_values=True),
-            # An empty cell is an error in a number and empty text in a text, never nothing.
+            pyarrow.csv.ParseOptions(newlines_in_values=True, delimiter=self._delimiter),
+            # An empty cell is an error in a number and empty text in a text, never nothing, unless it is dropped.
             pyarrow.csv.ConvertOptions(
-                column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
+                column_types=types,
+                include_columns=list(types),
+                null_values=_NOTHING if self._drops else [],
+                strings_can_be_null=self._drops,
+                decimal_point=self._decimal_point,
             ),
         ) as batches:
             yield from batches
@@ -173,9 +201,26 @@ def _numbers(text: str, name: str) -> list[float]:
         raise ValueError(f"its column {name!r} has {text[:40]!r}, which is not a JSON list of numbers.") from None
 
 
+def _open_bytes(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file, compressed if its name ends in .gz."""
+    found = regular_file(path)
+    return cast(BinaryIO, gzip.open(found, "rb") if found.suffix.lower() == ".gz" else open(found, "rb"))
+
+
+def _label_type(first: str) -> pa.DataType:
+    """Choose the type of a column of labels by the first of them: whole numbers, numbers, or text."""
+    if not first or _WHOLE.fullmatch(first):
+        return pa.int64()
+    try:
+        float(first)
+    except ValueError:
+        return pa.string()
+    return pa.float64()
+
+
 def _block_size(path: str | os.PathLike[str]) -> int:
     """Choose a block for many rows: Arrow cannot parse a row that is longer than a block."""
-    with open(regular_file(path), "rb") as file:
+    with _open_bytes(path) as file:
         longest = max(len(file.readline(_LONGEST_ROW)) for _ in range(2))
     return max(_SMALLEST_BLOCK, min(16 * longest, _LONGEST_ROW))
 

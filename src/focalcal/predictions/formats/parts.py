@@ -72,15 +72,21 @@ def find_parts(names: Iterable[Key], choices: Choices) -> tuple[Kind, dict[str, 
     there = list(names)
     kind, values = _find_values(there, choices)
     found: dict[str, Key | None] = {"values": values}
-    if choices.labels is None:
+    if choices.correct_key is not None:
+        found["correct"] = _check_there(there, choices.correct_key, "correct_key")
+    elif choices.labels is None and (choices.confidence_key is None or choices.predicted_key is not None):
         found["labels"] = _find(there, choices, "labels", LABEL_NAMES)
+    if choices.predicted_key is not None:
+        found["predicted"] = _check_there(there, choices.predicted_key, "predicted_key")
     found |= {column.name: _find(there, choices, column.name, column.names) for column in COLUMNS}
     found |= _find_groups(there, choices)
     return kind, {part: key for part, key in found.items() if key is not None}
 
 
-def say_no_labels(names: Iterable[Key]) -> str:
+def say_no_labels(names: Iterable[Key], *, for_pairs: bool) -> str:
     """Say that a file has no labels, and what it has instead."""
+    if for_pairs:
+        return "nothing says which answers are right; pass correct_key, or predicted_key and labels_key."
     return f"it has no 'labels' or 'ground_truth' but {_listing(list(names))}; name them with labels_key."
 
 
@@ -94,6 +100,8 @@ def _find_groups(there: list[Key], choices: Choices) -> dict[str, Key]:
 
 
 def _find_values(there: list[Key], choices: Choices) -> tuple[Kind, Key]:
+    if choices.confidence_key is not None:
+        return "probs", _check_there(there, choices.confidence_key, "confidence_key")
     for kind in VALUE_NAMES:
         if (key := choices.key(kind)) is not None:
             return kind, _check_there(there, key, f"{kind}_key")
@@ -104,7 +112,10 @@ def _find_values(there: list[Key], choices: Choices) -> tuple[Kind, Key]:
         raise ValueError(f"it has {both}; say which one to read with logits_key or probs_key.")
     if not found:
         wanted = " or ".join(repr(name) for kind in kinds for name in VALUE_NAMES[kind])
-        raise ValueError(f"it has no {wanted} but {_listing(there)}; name them with logits_key or probs_key.")
+        raise ValueError(
+            f"it has no {wanted} but {_listing(there)}; name them with logits_key or probs_key, or one confidence per "
+            "answer with confidence_key."
+        )
     return found[0]
 
 

@@ -6,7 +6,7 @@ a memory map: the process holds one block, whatever the size of the file.
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -44,6 +44,7 @@ class Source(ABC):
     metadata: Metadata
     parts: Collection[str]  # that it has: "values", and if there are any "labels", "weights", "ids", "groups:NAME" ...
     names: list[Key]  # of everything in the file, for messages
+    dropped: int = 0  # rows without a value that the last pass has left out
 
     @property
     @abstractmethod
@@ -55,8 +56,8 @@ class Source(ABC):
         """Read blocks of at most ``samples`` samples."""
 
     @abstractmethod
-    def read_ids(self) -> Iterator[Sequence[object]]:
-        """Read the ids alone, in blocks."""
+    def read_part(self, part: str) -> Iterator[Any]:
+        """Read one part alone, in blocks."""
 
 
 class StoredArray(ABC):
@@ -79,9 +80,9 @@ class StoredArray(ABC):
 
 @dataclass(frozen=True)
 class MemoryArray(StoredArray):
-    """An array in memory, read like one in a file."""
+    """An array in memory, read like one in a file; an array of numpy's where it is text."""
 
-    tensor: Tensor
+    tensor: Tensor | np.ndarray
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -93,7 +94,7 @@ class MemoryArray(StoredArray):
         """Start at the first sample."""
         rest = self.tensor
 
-        def take(count: int) -> Tensor:
+        def take(count: int) -> Tensor | np.ndarray:
             nonlocal rest
             taken, rest = rest[:count], rest[count:]
             return taken
@@ -142,7 +143,18 @@ class ArraySource(Source):
         self.parts = self._arrays.keys()
         self._num_samples, *sample_shape = self._arrays["values"].shape or (0,)
         self.sample_shape = tuple(sample_shape)
+        self._drops = choices.drop_missing
         self._check_lengths()
+
+    def _without_missing(self, block: RawBlock, rows: int) -> RawBlock:
+        """Leave out samples with a NaN in any part."""
+        kept = np.ones(rows, np.bool_)
+        for part in block.values():
+            if isinstance(part, np.ndarray) and part.dtype.kind == "f":
+                kept &= ~np.isnan(part.reshape(rows, -1)).any(axis=1)
+        self.dropped += int((~kept).sum())
+        index = np.flatnonzero(kept)
+        return {"rows": index, **{name: _pick(part, index) for name, part in block.items()}}
 
     def _check_lengths(self) -> None:
         for part, array in self._arrays.items():
@@ -158,12 +170,14 @@ class ArraySource(Source):
         """Read blocks of ``samples`` samples."""
         with ExitStack() as stack:
             takes = {part: stack.enter_context(array.reader()) for part, array in self._arrays.items()}
+            self.dropped = 0
             for block in chunks(self._num_samples, budget=samples):
-                yield {part: take(block.stop - block.start) for part, take in takes.items()}
+                raw = {part: take(block.stop - block.start) for part, take in takes.items()}
+                yield self._without_missing(raw, block.stop - block.start) if self._drops else raw
 
-    def read_ids(self) -> Iterator[Sequence[object]]:
-        """Read the ids alone, in blocks."""
-        with self._arrays["ids"].reader() as take:
+    def read_part(self, part: str) -> Iterator[Any]:
+        """Read one part alone, in blocks."""
+        with self._arrays[part].reader() as take:
             for block in chunks(self._num_samples, budget=_IDS_AT_ONCE):
                 yield take(block.stop - block.start)
 
@@ -181,6 +195,12 @@ def check_unpacked(name: str, unpacked: int, packed: int) -> None:
             f"its {name} unpacks from {packed:,} to {unpacked:,} bytes, more than {_PLAUSIBLE_BYTES:,} bytes and "
             f"{_PLAUSIBLE_RATIO} times its size; if it is no bomb, save it without compression."
         )
+
+
+def _pick(part: Any, index: np.ndarray) -> Any:
+    if isinstance(part, list):
+        return [part[row] for row in index.tolist()]
+    return part[index] if isinstance(part, np.ndarray) else part[torch.from_numpy(index)]
 
 
 class Readable(Protocol):

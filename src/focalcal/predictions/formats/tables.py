@@ -49,14 +49,27 @@ def find_fields(names: Sequence[str], choices: Choices) -> dict[Key, Field]:
     """Group the columns by the names that the parts of predictions may go by."""
     fields: dict[Key, Field] = {}
     groups = [name for name in names if name.startswith(GROUPS)]
-    for key in [*_column_keys(choices), *choices.groups_key, *groups]:
+    pairs = [key for key in (choices.confidence_key, choices.correct_key, choices.predicted_key) if key is not None]
+    for key in [*_column_keys(choices), *pairs, *choices.groups_key, *groups]:
         if key in names:
             fields[key] = _find_single(names, key)
     for matrix_key in _matrix_keys(choices):
         field = _find_prefixed(names, matrix_key) if isinstance(matrix_key, str) else _find_listed(names, matrix_key)
         if field is not None:
             fields[matrix_key] = field
+    for passed in (choices.logits_key, choices.probs_key, choices.labels_key):
+        if isinstance(passed, str) and passed not in fields and (field := _find_loosely(names, passed)) is not None:
+            fields[passed] = field
     return fields
+
+
+def _find_loosely(names: Sequence[str], key: str) -> Field | None:
+    """Find columns that a user names in one text: ``cat,dog,eel``, or the common beginning of several."""
+    if "," in key:
+        return _find_listed(names, [name.strip() for name in key.split(",")])
+    found = [position for position, name in enumerate(names) if name.startswith(key)]
+    classes = tuple(names[position].removeprefix(key).lstrip("_.:- ") for position in found)
+    return Field(tuple(found), classes) if len(found) > 1 else None
 
 
 def _column_keys(choices: Choices) -> list[str]:
@@ -142,6 +155,7 @@ class TableSource(Source):
         names: list[Key] = [*found, *(name for name in dict.fromkeys(table.names) if name not in found)]
         self.kind, keys = find_parts(names, choices)
         self.names = names
+        self._choices = choices
         self._table = table
         self._fields = {part: found[key] for part, key in keys.items()}
         self.parts = self._fields.keys()
@@ -158,11 +172,16 @@ class TableSource(Source):
         """Read blocks of at most ``samples`` rows."""
         start = 0
         rows = min(samples, chunk_rows(prod(self.sample_shape), _VALUES_AT_ONCE))
+        self.dropped = 0
         for batch in self._batches(self._fields, rows):
             count = len(next(iter(batch.values())))
             for constant in self._table.constants:
                 _check_constant(batch[constant.column], constant, self._table.names)
-            parts = {part: self._read_part(part, batch, start) for part in self._fields}
+            kept = {}
+            if self._choices.drop_missing:
+                kept["rows"], batch = _drop_missing(batch, self._used_columns)
+                self.dropped += count - len(kept["rows"])
+            parts = {**kept, **{part: self._read_part(part, batch, start) for part in self._fields}}
             del batch  # it may keep a long stretch of the file in memory while the next one is read
             yield parts
             start += count
@@ -172,13 +191,19 @@ class TableSource(Source):
                 "truncated or edited (remove the column 'focalcal:rows' if that was on purpose)."
             )
 
-    def read_ids(self) -> Iterator[Sequence[object]]:
-        """Read the ids alone, in blocks."""
-        fields = {"ids": self._fields["ids"]}
+    def read_part(self, part: str) -> Iterator[Any]:
+        """Read one part alone, in blocks."""
+        fields = {part: self._fields[part]}
         start = 0
         for batch in self._batches(fields, 2**16):
-            yield self._read_part("ids", batch, start)
-            start += len(batch[fields["ids"].columns[0]])
+            count = len(next(iter(batch.values())))
+            present = _drop_missing(batch, fields[part].columns)[1] if self._choices.drop_missing else batch
+            yield self._read_part(part, present, start)
+            start += count
+
+    @property
+    def _used_columns(self) -> list[int]:
+        return sorted({column for field in self._fields.values() for column in field.columns})
 
     def _batches(self, fields: dict[str, Field], rows: int) -> Iterator[dict[int, pa.Array]]:
         columns = {column for field in fields.values() for column in field.columns}
@@ -192,8 +217,10 @@ class TableSource(Source):
             _check_present(column, self._table.names[position], start)
         if part in TEXT_COLUMNS:
             return columns[0].to_pylist()
-        if part.startswith(GROUPS):
+        if part.startswith(GROUPS) or part == "predicted" or (part == "labels" and "predicted" in self._fields):
             return _read_groups(columns[0], part.removeprefix(GROUPS))
+        if pa.types.is_dictionary(columns[0].type) and field.single:
+            columns = [columns[0].dictionary_decode()]
         if not field.single:
             return _stack(columns)
         # Only the values' length has been seen before this block.
@@ -206,6 +233,8 @@ class TableSource(Source):
         if not field.single:
             return (len(field.columns),)
         for batch in self._batches({"values": field}, 1):
+            if self._choices.drop_missing and not len(_drop_missing(batch, field.columns)[0]):
+                continue
             shape: tuple[int, ...] = self._read_part("values", batch, 0).shape[1:]
             return shape
         return ()
@@ -220,10 +249,32 @@ def _take_class_names(metadata: Metadata, fields: dict[str, Field]) -> Metadata:
     return metadata if names is None else replace(metadata, class_names=names)
 
 
+def _drop_missing(batch: dict[int, pa.Array], columns: Sequence[int]) -> tuple[np.ndarray, dict[int, pa.Array]]:
+    """Return the rows that have a value in every one of the columns, and only those rows."""
+    kept = np.ones(len(next(iter(batch.values()))), np.bool_)
+    for column in columns:
+        kept &= ~_is_missing(batch[column])
+    mask = pa.array(kept)
+    return np.flatnonzero(kept), {column: array.filter(mask) for column, array in batch.items()}
+
+
+def _is_missing(column: pa.Array) -> np.ndarray:
+    """(n,) bool: no value, NaN, empty text, or a list with one of these in it."""
+    missing: np.ndarray = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    if any(is_lists(column.type) for is_lists in _LISTS):
+        inside = column.flatten().is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+        parents = pc.list_parent_indices(column).to_numpy(zero_copy_only=False)
+        missing = missing.copy()
+        missing[parents[inside]] = True
+    elif pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        missing = missing | pc.fill_null(pc.equal(column, ""), True).to_numpy(zero_copy_only=False)
+    return missing
+
+
 def _check_present(column: pa.Array, name: str, start: int) -> None:
     if column.null_count:
         row = start + pc.index(column.is_null(), True).as_py()
-        raise ValueError(f"its column {name!r} has no value in row {row}; fill it or remove the row.")
+        raise ValueError(f"its column {name!r} has no value in row {row}; fill it, or pass drop_missing=True.")
 
 
 def _check_constant(column: pa.Array, constant: Constant, names: list[str]) -> None:
@@ -273,6 +324,6 @@ def _read_numbers(column: pa.Array, name: str, start: int, length: int | None) -
     flat = column.flatten()
     if flat.null_count:
         row = start + pc.index(flat.is_null(), True).as_py() // expected
-        raise ValueError(f"its column {name!r} lacks a number in row {row}; fill it or remove the row.")
+        raise ValueError(f"its column {name!r} lacks a number in row {row}; fill it, or pass drop_missing=True.")
     matrix: np.ndarray = flat.to_numpy(zero_copy_only=False).reshape(len(column), expected)
     return matrix

@@ -1,0 +1,85 @@
+"""Predictions in JSON lines: one object per sample, such as ``{"probs": [0.9, 0.1], "label": 0}``. Read, not written.
+
+The names of the first object are the columns; a later one that lacks a name lacks that value.
+"""
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+
+from focalcal.base.files import DAMAGE, parse_json, regular_file
+from focalcal.predictions.formats.parts import Metadata
+from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource
+from focalcal.predictions.read_options import Choices
+
+BROKEN = (*DAMAGE, pa.ArrowException, zlib.error, gzip.BadGzipFile)
+
+_LONGEST_LINE = 2**28
+
+
+def open_source(path: str | os.PathLike[str], choices: Choices) -> TableSource:
+    """Read the first line."""
+    return TableSource(JsonlTable(path), choices)
+
+
+class JsonlTable(Table):
+    """A file of JSON lines."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = path
+        self.names = [str(name) for name in next(self._objects(), {})]
+        self.metadata = Metadata()
+        self.constants: list[Constant] = []
+        self.declared_rows = None
+
+    @cached_property
+    def num_rows(self) -> int:
+        """Rows in the file."""
+        return sum(1 for _ in self._objects())
+
+    def batches(self, columns: Sequence[int], fields: dict[str, Field], rows: int) -> Iterator[dict[int, pa.Array]]:
+        """Read these columns, at most ``rows`` rows at a time."""
+        start, held = 0, []
+        for item in self._objects():
+            held.append(item)
+            if len(held) == rows:
+                yield self._columns(held, columns, start)
+                start, held = start + len(held), []
+        if held:
+            yield self._columns(held, columns, start)
+
+    def _columns(self, objects: list[dict[str, Any]], columns: Sequence[int], start: int) -> dict[int, pa.Array]:
+        return {column: self._column(objects, self.names[column], start) for column in columns}
+
+    def _column(self, objects: list[dict[str, Any]], name: str, start: int) -> pa.Array:
+        values = [item.get(name) for item in objects]
+        try:
+            return pa.array(values)
+        except pa.ArrowException:
+            last = f"{start} to {start + len(values) - 1}"
+            raise ValueError(f"its {name!r} are of different types in rows {last}; write them alike.") from None
+
+    def _objects(self) -> Iterator[dict[str, Any]]:
+        with self._open() as file:
+            row = 0
+            while line := file.readline(_LONGEST_LINE):
+                if not line.strip():
+                    continue
+                try:
+                    item = parse_json(line)
+                except json.JSONDecodeError:
+                    raise ValueError(f"its row {row} is not JSON; write one object per line.") from None
+                if not isinstance(item, dict):
+                    raise ValueError(f"its row {row} is not a JSON object; write one object per line.")
+                yield item
+                row += 1
+
+    def _open(self) -> BinaryIO:
+        found = regular_file(self._path)
+        return cast(BinaryIO, gzip.open(found, "rb") if found.suffix.lower() == ".gz" else open(found, "rb"))

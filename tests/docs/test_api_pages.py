@@ -1,0 +1,73 @@
+"""The API reference has an entry for every public name, exactly one, and for nothing else."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import focalcal
+
+DOCS = Path(__file__).parents[2] / "docs"
+# Packages that are not public: their names are used through others.
+INTERNAL = {"base", "cli", "loss_names", "temperature", "__main__", "_version"}
+
+
+@pytest.fixture(scope="module")
+def api_pages():
+    sys.path.insert(0, str(DOCS))
+    yield importlib.import_module("api_pages")
+    sys.path.remove(str(DOCS))
+
+
+@pytest.fixture(scope="module")
+def entries(api_pages):
+    """All entries of the pages' source, as it is built."""
+    sources = [api_pages.write_page(page, places) for page, places in api_pages.pages().items()]
+    return [entry for source in sources for entry in re.findall(r"^::: (\S+)$", source, re.M)]
+
+
+def named(path):
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def public_objects():
+    """Map the path by which users call a thing to the thing, for every name that a public package lists."""
+    rooms = [room.name for room in pkgutil.iter_modules(focalcal.__path__) if room.name not in INTERNAL]
+    packages = [focalcal, *(importlib.import_module(f"focalcal.{room}") for room in rooms)]
+    listed = [(package, name) for package in packages for name in getattr(package, "__all__", ())]
+    found = {f"{package.__name__}.{name}": getattr(package, name) for package, name in listed}
+    return {path: value for path, value in found.items() if not inspect.ismodule(value)}
+
+
+def test_every_public_name_has_one_entry(entries):
+    # A constant is known by its identity, too: no package makes a copy of another's.
+    described = [id(named(entry)) for entry in entries]
+    assert len(described) == len(set(described)), "two entries for one thing"
+    assert [path for path, value in public_objects().items() if id(value) not in described] == []
+
+
+def test_nothing_internal_has_an_entry(entries):
+    public = {id(value) for value in public_objects().values()}
+    others = [entry for entry in entries if not entry.startswith("focalcal.integrations")]
+    assert [entry for entry in others if id(named(entry)) not in public] == []
+    assert [entry for entry in entries if any(part.startswith("_") for part in entry.split("."))] == []
+
+
+def test_functions_and_classes_say_what_they_are(entries):
+    found = [named(entry) for entry in entries if not entry.startswith("focalcal.integrations")]
+    assert [value for value in found if inspect.isroutine(value) and not inspect.getdoc(value)] == []
+    assert [value for value in found if inspect.isclass(value) and not value.__doc__] == []
+
+
+def test_every_page_is_in_the_navigation_and_in_the_overview(api_pages):
+    navigation = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    overview = (DOCS / "api.md").read_text(encoding="utf-8")
+    for page in api_pages.pages():
+        assert f"api/{page}.md" in navigation
+        assert f"(api/{page}.md)" in overview
+    assert ":::" not in overview
