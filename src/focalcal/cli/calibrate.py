@@ -16,15 +16,15 @@ from focalcal.base.progress import note, spinner
 from focalcal.cli.inputs import open_input, predictions_file
 from focalcal.cli.options import READ_MANY_OPTIONS, Json, option, packed
 from focalcal.cli.output import print_json, results
-from focalcal.metrics.catalogue import METRICS, names_for
-from focalcal.report.readings import written, written_change
+from focalcal.metrics.catalogue import describe_metric, names_for
+from focalcal.report.readings import data_size, measured_by, written, written_change
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from focalcal.calibrators import Calibrator, Candidate
     from focalcal.metrics import Evaluation
-    from focalcal.predictions import Predictions
+    from focalcal.predictions import Predictions, PredictionsFile
 
 COMPARED = ("error", "nll", "brier", "ece", "ece_floor", "ada_ece", "classwise_ece")
 _PANEL = "Options of methods"
@@ -101,7 +101,9 @@ def calibrate(
     chosen = _build(method, options, bins)
     val_path, test_path = _paths(files, chosen)
     _check_destinations(out, save_calibrator, [path for path in (val_path, test_path) if path is not None])
-    test, said = open_input(test_path, reading).read(), []
+    opened = open_input(test_path, reading)
+    opened.check_labels()
+    test, said = opened.read(), []
     if val_path is not None:
         val = open_input(val_path, reading).read()
         test_name, val_name = distinct_names([test_path, val_path])
@@ -111,7 +113,7 @@ def calibrate(
         said.append(_infinite_nll(chosen))
     source = None if val_path is None else val_path.name
     done = _Calibration(chosen, source, test_path.name, before, after)
-    _write(done, result, out, save_calibrator)
+    _write(done, result, opened, out, save_calibrator)
     for warning in said:
         note(f"warning: {warning}")
     written_files = {"out": out, "saved_calibrator": save_calibrator}
@@ -220,13 +222,28 @@ def _infinite_nll(calibrator: Calibrator) -> str:
     return f"{what}; --smoothing 0.01 avoids that."
 
 
-def _write(done: _Calibration, result: Predictions, out: Path | None, save_calibrator: Path | None) -> None:
+def _write(
+    done: _Calibration, result: Predictions, test: PredictionsFile, out: Path | None, save_calibrator: Path | None
+) -> None:
     if save_calibrator is not None:
         done.calibrator.save(save_calibrator)
     if out is not None:
-        learned = ", ".join(f"{name} {value:.6g}" for name, value in done.learned.items())
-        how = f"{done.calibrator.method}{f' ({learned})' if learned else ''}"
-        replace(result, provenance={**result.provenance, "calibrated_by": how}).save(out)
+        save_calibrated(done.calibrator, result, test, out)
+
+
+def save_calibrated(calibrator: Calibrator, result: Predictions, source: PredictionsFile, out: Path) -> bool:
+    """Write calibrated predictions, as a table like the one that was read where that has other columns."""
+    from focalcal.predictions.formats.rewriting import save_like
+
+    learned = ", ".join(f"{name} {value:.6g}" for name, value in learned_numbers(calibrator).items())
+    how = f"{calibrator.method}{f' ({learned})' if learned else ''}"
+    return save_like(source, replace(result, provenance={**result.provenance, "calibrated_by": how}), out)
+
+
+def learned_numbers(calibrator: Calibrator) -> dict[str, float]:
+    """Return the numbers that a calibrator learned, where they are single ones: temperature, gamma."""
+    found = {name: getattr(calibrator, f"{name}_", None) for name in _LEARNED}
+    return {name: float(value) for name, value in found.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -241,9 +258,8 @@ class _Calibration:
 
     @property
     def learned(self) -> dict[str, float]:
-        """The numbers that were learned, where they are single ones: temperature, gamma."""
-        found = {name: getattr(self.calibrator, f"{name}_", None) for name in _LEARNED}
-        return {name: float(value) for name, value in found.items() if value is not None}
+        """The numbers that were learned, where they are single ones."""
+        return learned_numbers(self.calibrator)
 
     @property
     def objective(self) -> str:
@@ -283,7 +299,8 @@ class _Calibration:
     def print(self, written_files: list[Path]) -> None:
         """Print what was fitted, the metrics before and after, and what was written."""
         console, found = results(), self.before
-        console.print(f"{self.test}: {found.n:,} samples, {found.num_classes} classes, {found.bins} bins")
+        console.print(f"{self.test}: {data_size(found)}")
+        console.print(measured_by(found.of))
         console.print(self._table())
         if candidates := getattr(self.calibrator, "candidates_", None):
             console.print(_candidate_table(candidates))
@@ -303,7 +320,7 @@ class _Calibration:
         for name in self.before.values:
             before, after = self.before.values[name], self.after.values[name]
             cells = (written(name, before), written(name, after), written_change(name, after - before))
-            table.add_row(METRICS[name].heading, *cells)
+            table.add_row(describe_metric(name, self.before.of).heading, *cells)
         for name, value in self.learned.items():
             title, neutral = _LEARNED[name]
             how = f", by validation {self.objective}" if name == "temperature" else ""

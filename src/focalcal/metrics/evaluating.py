@@ -7,6 +7,7 @@ from typing import cast
 
 from torch import Tensor
 
+from focalcal.base.measures import MEASURES
 from focalcal.metrics.binning import check_bins
 from focalcal.metrics.bootstrap.interval_methods import Interval, check_method
 from focalcal.metrics.bootstrap.intervals import check_resampling, checked_names, replicate, without_loss_parts
@@ -95,7 +96,8 @@ def evaluate(
         check_resampling(resamples or 1, level, seed)
     source = _opened(preds)
     names = checked_names(metrics, len(answer_classes(source)), tuple(METRICS), source.of)
-    notes: tuple[str, ...] = ()
+    left_out = MEASURES[source.of].left_out
+    notes: tuple[str, ...] = (left_out,) if left_out and metrics is None else ()
     if source.masked_classes:
         names, notes = without_loss_parts(names, metrics is not None), (_masking_note(source),)
     request = EvaluationRequest(names, metrics is not None, bins, intervals, method, resamples, level, seed)
@@ -112,7 +114,7 @@ def _opened(preds: Predicted) -> Predictions | PredictionsFile:
         return preds
     file = preds if isinstance(preds, PredictionsFile) else open_predictions(preds)
     file.check_labels()
-    small = os.path.getsize(file.path) <= READ_WHOLE_BYTES
+    small = file.size <= READ_WHOLE_BYTES
     return file.read() if small and file.num_samples * file.num_classes <= READ_WHOLE_VALUES else file
 
 
