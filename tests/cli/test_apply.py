@@ -8,6 +8,7 @@ import pytest
 
 import focalcal as fc
 from focalcal.predictions import Predictions
+from oracles.known_truth import predictions
 
 
 @pytest.fixture
