@@ -88,7 +88,7 @@ def check_weight(sample_weight: Any, samples: int) -> npt.NDArray[np.float64]:
 
 def check_two_classes(method: str | Calibrator, classes: Array) -> None:
     """Refuse a method that is for two classes where there are more."""
-    name = method if isinstance(method, str) else method.method
+    name = getattr(method, "method", method)
     if name in BINARY_METHODS and len(classes) > 2:
         raise ValueError(
             f"Only binary classification is supported. The type of the target is multiclass: {name} is for two "
