@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from torch import Tensor
+
 from focalcal.base.measures import MEASURES
 from focalcal.metrics.binning import check_bins
 from focalcal.metrics.bootstrap.interval_methods import Interval, check_method
@@ -22,6 +24,7 @@ from focalcal.metrics.samples import (
     SampleStatistics,
     StatisticsStore,
     block_statistics,
+    cluster_numbers,
     confidence_samples,
     measured,
     predictions_of,
@@ -110,7 +113,7 @@ def evaluate(
     return replace(evaluation, notes=(*notes, *evaluation.notes))
 
 
-def _opened(preds: Predicted) -> Predictions | PredictionsFile:
+def _opened(preds: Predicted | Any) -> Predictions | PredictionsFile:
     """Read the data; what is too large to be read whole stays a file."""
     if isinstance(preds, Predictions):
         return preds
@@ -133,13 +136,15 @@ def _masking_note(source: Predictions | PredictionsFile) -> str:
 def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Evaluation:
     needed, methods = {METRICS[name].source for name in request.names}, request.methods()
     resampled = [name for name, method in methods.items() if method != "honest"]
+    clusters = cluster_numbers(preds)
     stats: SampleStatistics | None = None
     folds: ClassGapFolds | None = None
     if needed & _OF_STATISTICS or resampled:
-        stats, classes = _statistics(preds, request.bins, "classes" in needed, methods.get("classwise_ece") == "honest")
+        in_folds = methods.get("classwise_ece") == "honest"
+        stats, classes = _statistics(preds, request.bins, "classes" in needed, in_folds, clusters)
         if isinstance(classes, FoldedClassSums):
             folds, classes = classes.gaps(), classes.total()
-        gaps = SampledGaps(stats, request.bins)
+        gaps = SampledGaps(stats, request.bins, clusters)
         sums = replace(
             _sums(stats, gaps, request.bins, needed),
             means=means_of_samples(stats),
@@ -148,7 +153,7 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
         )
     else:
         samples = confidence_samples(preds)
-        gaps = SampledGaps(samples, request.bins)
+        gaps = SampledGaps(samples, request.bins, clusters)
         sums = _sums(samples, gaps, request.bins, needed)
     found = {name: float(value) for name, value in values(sums, request.names).items()}
     bounds = {} if sums.residuals is None else {"smooth_ece": float(sums.residuals.solution[1])}
@@ -160,7 +165,7 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
     for name in methods.keys() - ends.keys() - {"classwise_ece"}:
         ends[name] = honest.interval(name, found[name], request.level)
     if folds is not None:
-        ends["classwise_ece"] = ClasswiseInterval(preds, folds, seed=request.seed).at(request.level)
+        ends["classwise_ece"] = ClasswiseInterval(preds, folds, clusters, request.seed).at(request.level)
     return Evaluation(
         values=found,
         n=n,
@@ -185,14 +190,14 @@ def _resampled(
 
 
 def _statistics(
-    preds: Predictions, bins: int, with_classes: bool, in_folds: bool
+    preds: Predictions, bins: int, with_classes: bool, in_folds: bool, clusters: Tensor | None
 ) -> tuple[SampleStatistics, ClassSums | FoldedClassSums | None]:
     """Compute everything about each sample, and the sums by class, in one pass."""
     store = StatisticsStore(len(preds))
     classes: ClassSums | FoldedClassSums | None = None
     if with_classes:
         shape = preds.num_classes, bins, preds.weights is not None
-        classes = FoldedClassSums(*shape) if in_folds else ClassSums.zeros(*shape)
+        classes = FoldedClassSums(*shape, clusters) if in_folds else ClassSums.zeros(*shape)
     for stats, probs in block_statistics(preds):
         store.add(stats)
         if classes is not None:

@@ -22,6 +22,7 @@ from focalcal.metrics.samples import (
     SampleStatistics,
     StatisticsStore,
     block_statistics,
+    cluster_numbers,
     scale_weights,
     weight_exponent,
 )
@@ -38,6 +39,10 @@ from focalcal.predictions.tensors import cpu_tensor
 _NOT_KEPT = (
     f"More than {KEPT_SAMPLES:,} samples: what depends on the order of confidences comes from a fine histogram (see "
     "bounds), and debiased_ece, whose bins cannot be cut in one, is left out."
+)
+_IN_CLUSTERS = (
+    "Samples of one image, sentence or user depend on each other, and an accumulator does not know how much: for "
+    "intervals and the test of calibration use evaluate()."
 )
 _COMPACT = (
     "What depends on the order of confidences comes from a histogram (see bounds), and debiased_ece, whose bins cannot "
@@ -120,6 +125,7 @@ class Accumulator:
         self._sums = RunningSums(self.num_classes, self.bins)
         self._sketch = ConfidenceSketch(self.bins, self.compact)
         self._next_row = self.first_row
+        self._has_clusters = False
 
     @property
     def of(self) -> Of:
@@ -138,7 +144,7 @@ class Accumulator:
         probs: Any = None,
         labels: Any,
         weights: Any = None,
-        ignore_index: int | None | Literal["default"] = "default",
+        ignore_index: int | Literal["default"] | None = "default",
     ) -> None:
         """Add a batch: numpy or torch, any float type, any device; (N, K) or (N, K, d1, …).
 
@@ -181,6 +187,7 @@ class Accumulator:
         if len(preds) == 0:
             return None
         self._of = preds.of
+        self._has_clusters |= cluster_numbers(preds) is not None
         store = StatisticsStore(len(preds))
         fold = torch.arange(self._next_row, self._next_row + len(preds)) % FOLDS
         start = 0
@@ -225,6 +232,7 @@ class Accumulator:
         self._sums.sums += other._sums.sums
         self._sketch.merge(other._sketch)
         self._next_row = max(self._next_row, other._next_row)
+        self._has_clusters |= other._has_clusters
         return self
 
     def all_reduce(self, group: Any = None) -> "Accumulator":
@@ -247,9 +255,9 @@ class Accumulator:
             return self
         device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
         exponent = -torch.inf if self._sums.exponent is None else self._sums.exponent
-        largest = torch.tensor([exponent, self._next_row], dtype=torch.float64, device=device)
+        largest = torch.tensor([exponent, self._next_row, self._has_clusters], dtype=torch.float64, device=device)
         dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
-        self._next_row = int(largest[1])
+        self._next_row, self._has_clusters = int(largest[1]), bool(largest[2])
         if not largest[0].isinf():
             self._rescale(int(largest[0]))
         codes, sums, limits = self._sketch.to_flat(rank, processes)
@@ -295,6 +303,8 @@ class Accumulator:
             notes=(*([_COMPACT if self.compact else _NOT_KEPT] if missing else []), _NEEDS_OUTPUTS),
             of=self.of,
         )
+        if self._has_clusters:
+            return replace(evaluation, notes=(*evaluation.notes, _IN_CLUSTERS))
         assert known.bins is not None
         honest = HonestIntervals(_StreamedGaps(known.bins, self._sums, self._sketch), seed)
         if "ece" in found:
@@ -317,7 +327,7 @@ class Accumulator:
         shape = torch.tensor([self.num_classes, self.bins])
         if self._sums.exponent is not None:
             sketch["exponent"] = torch.tensor(self._sums.exponent)
-        sketch["next_row"] = torch.tensor(self._next_row)
+        sketch["next_row"] = torch.tensor([self._next_row, self._has_clusters])
         if self.compact:
             sketch["compact"] = torch.tensor(True)
         if self._of is not None:
@@ -333,7 +343,7 @@ class Accumulator:
             sketch = {name.removeprefix("sketch."): part for name, part in state.items()}
             self._check_sizes(state)
             loaded = ConfidenceSketch.from_state_dict(self.bins, int(state["counts"][0]), sketch, self.compact)
-            self._next_row = int(state["next_row"])
+            self._next_row, self._has_clusters = int(state["next_row"][0]), bool(state["next_row"][1])
             self._sums.counts.copy_(state["counts"])
             self._sums.sums.copy_(state["sums"])
             self._sums.exponent = int(state["exponent"]) if "exponent" in state else None
