@@ -4,7 +4,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from focalcal.metrics.samples import (
     SampleStatistics,
     StatisticsStore,
     block_statistics,
+    cluster_numbers,
     scale_weights,
     weight_exponent,
 )
@@ -38,6 +39,10 @@ from focalcal.predictions.tensors import cpu_tensor
 _NOT_KEPT = (
     f"More than {KEPT_SAMPLES:,} samples: what depends on the order of confidences comes from a fine histogram (see "
     "bounds), and debiased_ece, whose bins cannot be cut in one, is left out."
+)
+_IN_CLUSTERS = (
+    "Samples of one image, sentence or user depend on each other, and an accumulator does not know how much: for "
+    "intervals and the test of calibration use evaluate()."
 )
 _COMPACT = (
     "What depends on the order of confidences comes from a histogram (see bounds), and debiased_ece, whose bins cannot "
@@ -79,6 +84,7 @@ class Accumulator:
         bins: the number of bins of binned metrics.
         of: what calibration is measured of, as in ``Predictions``; by default what the first batch says: one column is
             a score, several are measured by the predicted class.
+        ignore_index: Positions with this label are left out; None leaves out nothing.
         first_row: Number of the first row, where this is a part of larger data: parts that know their place in the
             whole give, when merged, the very intervals of the whole.
         compact: Keep no samples and a coarser histogram from the first sample on, in 0.8 MB for 10 classes (1.7 MB for
@@ -99,6 +105,7 @@ class Accumulator:
         bins: int = 15,
         *,
         of: Of | None = None,
+        ignore_index: int | None = -100,
         first_row: int = 0,
         compact: bool = False,
     ) -> None:
@@ -109,7 +116,7 @@ class Accumulator:
         if isinstance(first_row, bool) or not isinstance(first_row, int) or first_row < 0:
             raise ValueError(f"first_row is {first_row!r}; it must be an integer of at least 0.")
         self.num_classes, self.bins, self.first_row, self.compact = num_classes, bins, first_row, compact
-        self._wanted = of
+        self.ignore_index, self._wanted = ignore_index, of
         self.reset()
 
     def reset(self) -> None:
@@ -118,6 +125,7 @@ class Accumulator:
         self._sums = RunningSums(self.num_classes, self.bins)
         self._sketch = ConfidenceSketch(self.bins, self.compact)
         self._next_row = self.first_row
+        self._has_clusters = False
 
     @property
     def of(self) -> Of:
@@ -136,7 +144,7 @@ class Accumulator:
         probs: Any = None,
         labels: Any,
         weights: Any = None,
-        ignore_index: int | None = -100,
+        ignore_index: int | Literal["default"] | None = "default",
     ) -> None:
         """Add a batch: numpy or torch, any float type, any device; (N, K) or (N, K, d1, …).
 
@@ -148,7 +156,7 @@ class Accumulator:
             probs: outputs that sum to 1.
             labels: (N,) or (N, d1, …) integers, or class probabilities (or counts) of the outputs' shape.
             weights: (N,) or (N, d1, …), at least 0.
-            ignore_index: positions with this label are left out.
+            ignore_index: positions with this label are left out, instead of the accumulator's.
 
         Raises:
             ValueError: one sentence that says what is wrong, in which row, and what to do.
@@ -158,7 +166,8 @@ class Accumulator:
         kind: Kind = "probs" if logits is None else "logits"
         outputs = cpu_tensor(probs if logits is None else logits, WORDS[kind])
         of, _ = Columns(of=self._of).measure(count_columns(outputs))
-        rows = prepare_rows(kind, outputs, labels, weights=weights, ignore_index=ignore_index)
+        ignored = self.ignore_index if ignore_index == "default" else ignore_index
+        rows = prepare_rows(kind, outputs, labels, weights=weights, ignore_index=ignored)
         self.add(from_rows(rows, kind, Description(of=of)))
 
     def add(self, preds: Predictions) -> None:
@@ -178,6 +187,7 @@ class Accumulator:
         if len(preds) == 0:
             return None
         self._of = preds.of
+        self._has_clusters |= cluster_numbers(preds) is not None
         store = StatisticsStore(len(preds))
         fold = torch.arange(self._next_row, self._next_row + len(preds)) % FOLDS
         start = 0
@@ -222,10 +232,13 @@ class Accumulator:
         self._sums.sums += other._sums.sums
         self._sketch.merge(other._sketch)
         self._next_row = max(self._next_row, other._next_row)
+        self._has_clusters |= other._has_clusters
         return self
 
     def all_reduce(self, group: Any = None) -> "Accumulator":
         """Join the accumulators of all processes of ``torch.distributed``: afterwards each holds everything.
+
+        Of one process nothing is to be joined, and nothing is done.
 
         One all-reduce of int64 counts and two of float64 numbers (some 5 MB each). Call it once: a second call would
         count everything once more for every process.
@@ -235,14 +248,16 @@ class Accumulator:
         """
         import torch.distributed as dist
 
+        if not (dist.is_available() and dist.is_initialized()):
+            return self
         processes, rank = dist.get_world_size(group), dist.get_rank(group)
         if processes == 1:
             return self
         device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
         exponent = -torch.inf if self._sums.exponent is None else self._sums.exponent
-        largest = torch.tensor([exponent, self._next_row], dtype=torch.float64, device=device)
+        largest = torch.tensor([exponent, self._next_row, self._has_clusters], dtype=torch.float64, device=device)
         dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
-        self._next_row = int(largest[1])
+        self._next_row, self._has_clusters = int(largest[1]), bool(largest[2])
         if not largest[0].isinf():
             self._rescale(int(largest[0]))
         codes, sums, limits = self._sketch.to_flat(rank, processes)
@@ -288,6 +303,8 @@ class Accumulator:
             notes=(*([_COMPACT if self.compact else _NOT_KEPT] if missing else []), _NEEDS_OUTPUTS),
             of=self.of,
         )
+        if self._has_clusters:
+            return replace(evaluation, notes=(*evaluation.notes, _IN_CLUSTERS))
         assert known.bins is not None
         honest = HonestIntervals(_StreamedGaps(known.bins, self._sums, self._sketch), seed)
         if "ece" in found:
@@ -310,7 +327,7 @@ class Accumulator:
         shape = torch.tensor([self.num_classes, self.bins])
         if self._sums.exponent is not None:
             sketch["exponent"] = torch.tensor(self._sums.exponent)
-        sketch["next_row"] = torch.tensor(self._next_row)
+        sketch["next_row"] = torch.tensor([self._next_row, self._has_clusters])
         if self.compact:
             sketch["compact"] = torch.tensor(True)
         if self._of is not None:
@@ -326,7 +343,7 @@ class Accumulator:
             sketch = {name.removeprefix("sketch."): part for name, part in state.items()}
             self._check_sizes(state)
             loaded = ConfidenceSketch.from_state_dict(self.bins, int(state["counts"][0]), sketch, self.compact)
-            self._next_row = int(state["next_row"])
+            self._next_row, self._has_clusters = int(state["next_row"][0]), bool(state["next_row"][1])
             self._sums.counts.copy_(state["counts"])
             self._sums.sums.copy_(state["sums"])
             self._sums.exponent = int(state["exponent"]) if "exponent" in state else None
