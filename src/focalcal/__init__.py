@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from focalcal.metrics import compare as compare
     from focalcal.metrics import compare_many as compare_many
     from focalcal.metrics import evaluate as evaluate
+    from focalcal.metrics import evaluate_shards as evaluate_shards
     from focalcal.metrics.bootstrap.intervals import bootstrap as bootstrap
     from focalcal.models import build_model as build_model
     from focalcal.predictions import Predictions as Predictions

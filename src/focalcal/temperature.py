@@ -6,9 +6,9 @@ with first derivative E_p[d] − d_y and second derivative Var_p[d], where p = s
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -107,6 +107,72 @@ def fit_inverse_temperature(
     return _search(objective, _first_guess(objective), -math.log(high), -math.log(low))
 
 
+@dataclass(frozen=True)
+class NllSums:
+    """Sums over samples of the NLL of softmax(β z) and of its derivatives in β; those of parts of the data add up.
+
+    Attributes:
+        mass: Total weight.
+        nll, slope, curvature: Σ of the NLL, its first and its second derivative, each times the sample's weight.
+        is_separable: Whether the label always has the largest value.
+        is_constant: Whether all values of each row are equal.
+    """
+
+    mass: float = 0.0
+    nll: float = 0.0
+    slope: float = 0.0
+    curvature: float = 0.0
+    is_separable: bool = True
+    is_constant: bool = True
+
+    @classmethod
+    def of(cls, values: Tensor, labels: Tensor, weights: Tensor | None, inverse_temperature: float) -> "NllSums":
+        """Add up samples; the arguments are those of `fit_inverse_temperature`."""
+        mass = float(values.shape[0]) if weights is None else float(weights.double().sum())
+        if mass == 0:
+            return cls()
+        objective = _Objective.of(values, labels, weights)
+        point = objective.at(math.log(inverse_temperature))
+        nll, slope, curvature = (mass * mean for mean in (point.nll, point.slope, point.curvature))
+        return cls(mass, nll, slope, curvature, objective.is_separable(), objective.is_constant())
+
+    def __add__(self, other: "NllSums") -> "NllSums":
+        return NllSums(
+            self.mass + other.mass,
+            self.nll + other.nll,
+            self.slope + other.slope,
+            self.curvature + other.curvature,
+            self.is_separable and other.is_separable,
+            self.is_constant and other.is_constant,
+        )
+
+
+def fit_on_sums(
+    sums_at: Callable[[float], NllSums], *, guess: float = 1.0, bounds: tuple[float, float] = (1e-4, 1e4)
+) -> TemperatureFit:
+    """Find β as `fit_inverse_temperature` does, of data that only sums are known of.
+
+    Args:
+        sums_at: Adds up all samples at a β; called some five times.
+        guess: A first β.
+        bounds: the smallest and largest T that may be returned.
+
+    Examples:
+        >>> values, labels = torch.tensor([[4.0, 0.0]]).expand(4, 2), torch.tensor([0, 0, 0, 1])
+        >>> round(fit_on_sums(lambda beta: NllSums.of(values, labels, None, beta)).temperature, 6)
+        3.640957
+    """
+    low, high = bounds
+    first = sums_at(guess)
+    if first.mass == 0:
+        raise ValueError("There is no sample with a positive weight to fit a temperature on.")
+    if first.is_separable:
+        temperature, bound = (high, "upper") if first.is_constant else (low, "lower")
+        at_bound = sums_at(1.0 / temperature)
+        return TemperatureFit(1.0 / temperature, at_bound.nll / at_bound.mass, 2, cast(Bound, bound))
+    return _search(_Summed(sums_at, {math.log(guess): first}), math.log(guess), -math.log(high), -math.log(low))
+
+
 def _blocks(values: Tensor | LogitRows) -> Iterator[slice]:
     return chunks(values.shape[0], values.shape[1], _BLOCK_NUMBERS)
 
@@ -123,6 +189,25 @@ class _Point(NamedTuple):
     def slope_change(self) -> float:
         """Derivative of the slope in u."""
         return math.exp(self.u) * self.curvature
+
+
+class _Curve(Protocol):
+    """The mean NLL as a function of u = log β."""
+
+    def at(self, u: float) -> _Point:
+        """Loss and both derivatives at β = exp(u)."""
+
+
+@dataclass(frozen=True)
+class _Summed:
+    """The mean NLL by sums that others add up; those at some u are known already."""
+
+    sums_at: Callable[[float], NllSums]
+    known: dict[float, NllSums]
+
+    def at(self, u: float) -> _Point:
+        sums = self.known.pop(u, None) or self.sums_at(math.exp(u))
+        return _Point(u, sums.nll / sums.mass, sums.slope / sums.mass, sums.curvature / sums.mass)
 
 
 @dataclass(frozen=True)
@@ -238,21 +323,37 @@ def gap_moments(gaps: Tensor, powers: Tensor, beta: float) -> tuple[Tensor, Tens
     return total, first, second
 
 
+def sample_stride(count: int) -> int:
+    """Return every how many rows one belongs to the sample that the first guess comes from."""
+    return max(1, count // _SAMPLE_ROWS)
+
+
+def guess_from_sample(values: Tensor, labels: Tensor, weights: Tensor | None, count: int) -> float:
+    """Return the first β that `fit_inverse_temperature` tries for ``count`` samples, given every `sample_stride`-th.
+
+    Weights are positive. Where all values of each row are equal there is nothing to guess from, and it is 1.
+    """
+    sample = _Objective.of(values, labels, weights)
+    gap = sample.mean_gap()
+    return math.exp(_guess(sample, sample_stride(count), gap)) if gap else 1.0
+
+
 def _first_guess(objective: _Objective) -> float:
     """A log β from a scale of the values, improved on a subsample where that is cheap."""
-    stride = objective.values.shape[0] // _SAMPLE_ROWS
+    stride = sample_stride(objective.values.shape[0])
     sample = objective.rows(stride) if stride > 1 else objective
-    gap = sample.mean_gap() or objective.mean_gap()
-    scale = math.log((1.0 + math.log(objective.values.shape[1])) / gap)
+    return _guess(sample, stride, sample.mean_gap() or objective.mean_gap())
+
+
+def _guess(sample: _Objective, stride: int, gap: float) -> float:
+    scale = math.log((1.0 + math.log(sample.values.shape[1])) / gap)
     if stride < 4 or sample.is_separable():
         return scale
     fit = _search(sample, scale, scale - 5.0, scale + 5.0, tolerance=1e-4)
     return math.log(fit.inverse_temperature) if fit.bound is None else scale
 
 
-def _search(
-    objective: _Objective, start: float, low: float, high: float, tolerance: float = _TOLERANCE
-) -> TemperatureFit:
+def _search(objective: _Curve, start: float, low: float, high: float, tolerance: float = _TOLERANCE) -> TemperatureFit:
     """Root of the slope in u = log β between low and high."""
     u, below, above, previous = min(max(start, low), high), -math.inf, math.inf, None
     for passes in range(1, _MOST_PASSES + 1):

@@ -138,12 +138,25 @@ def test_the_file_has_the_table_and_no_seconds(tmp_path):
 
 
 def test_saved_zeros_leave_out_what_cannot_bear_them():
-    """A true class of probability 0 makes the log-loss of doing nothing infinite."""
+    """A true class of probability 0 makes the log-loss of doing nothing infinite, here or elsewhere."""
     probs = torch.tensor([[0.8, 0.2, 0.0], [0.0, 0.6, 0.4]], dtype=torch.float64).repeat(30, 1)
     auto = AutoCalibration().fit(Predictions.from_probs(probs, [0, 1, 0, 2, 0, 1] * 9 + [2, 0] * 3))
     plain = auto.candidates_[0]
-    assert (plain.weight, plain.note) == (0, "a true class got probability 0")
+    assert plain.weight == 0
+    assert "leaves no room for a mistake" in plain.note
     assert np.isfinite(auto.record_.nll_after)
+
+
+def test_saved_zeros_of_few_samples_without_a_mistake_still_bear_one(tmp_path):
+    """Five neighbours' votes: right in all validation samples, and wrong with probability 0 in a later one."""
+    votes = torch.tensor([1.0, 0.8, 0.6], dtype=torch.float64).repeat(40)
+    val = Predictions.from_probs(torch.stack([votes, 1 - votes], dim=1), [0] * 120)
+    with pytest.warns(CalibrationWarning, match="only mixes in a little of the uniform distribution"):
+        auto = AutoCalibration().fit(val)
+    later = Predictions.from_probs([[1.0, 0.0]], [1])
+    assert nll(auto.transform(later)) == pytest.approx(np.log(2 * 121))
+    auto.save(tmp_path / "auto.json")
+    assert nll(load_calibrator(tmp_path / "auto.json").transform(later)) == pytest.approx(np.log(2 * 121))
 
 
 @pytest.mark.parametrize("samples", [1, 5])

@@ -342,3 +342,50 @@ def test_a_run_brings_its_out_of_distribution_data(focalcal, tmp_path):
     found = json.loads(focalcal("evaluate", tmp_path, "--json", "--bootstrap", "0").out)["ood"]
     assert [one["temperature_scaling"] for one in found] == ["pre", "post", "pre", "post"]
     assert {one["data"] for one in found} == {"svhn"}
+
+
+@pytest.fixture
+def shards(tmp_path):
+    """Three shards of one file."""
+    whole, folder = predictions(sharpness=2.5, split="test"), tmp_path / "shards"
+    folder.mkdir()
+    whole.save(tmp_path / "whole.npz")
+    for number in range(3):
+        whole.select(list(range(200 * number, 200 * number + 200))).save(folder / f"{number}.parquet")
+    return folder
+
+
+def test_shards_are_measured_as_one(focalcal, shards, tmp_path):
+    names = ["--metrics", "error,ece,nll", "--json"]
+    whole = json.loads(focalcal("evaluate", tmp_path / "whole.npz", *names).out)
+    for given in ([f"{shards}/*.parquet"], sorted(shards.iterdir())):
+        ran = focalcal("evaluate", *given, *names, "--workers", 1, "--max-ece", 0.5)
+        assert ran.code == 0, ran.err
+        found = json.loads(ran.out)
+        assert (found["n"], found["split"], found["kind"]) == (600, "test", "logits")
+        assert found["values"] == pytest.approx(whole["values"], rel=1e-12)
+        assert found["intervals"]["ece"] == pytest.approx(whole["intervals"]["ece"], rel=1e-9)
+
+
+def test_bad_shards(focalcal, refused, shards):
+    (shards / "9.parquet").write_bytes(b"nothing")
+    pattern = f"{shards}/*.parquet"
+    assert "9.parquet is corrupt or truncated" in refused("evaluate", pattern, "--workers", 1)
+    ran = focalcal("evaluate", pattern, "--workers", 1, "--skip-bad-shards", "--json")
+    assert (ran.code, "1 of 4 shards was skipped" in json.loads(ran.out)["notes"][0]) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nothing/*.parquet"], "No file matches nothing/*.parquet"),
+        (["{shards}/*", "--ood", "x=y.npz"], "--ood does not work on shards"),
+        (["{shards}/*", "--convention", "netcal"], "--convention does not work on shards"),
+        (["{shards}/*", "--metrics", "debiased_ece"], "cannot be computed from shards"),
+        (["{shards}/*", "--on", "spark"], "on must be 'local' or 'ray'"),
+        (["{shards}/0.parquet", "{shards}/1.parquet", "--report", "r.html"], "as one pattern in quotes"),
+        (["s3://bucket/*.parquet"], "pip install 'focalcal[s3]'"),
+    ],
+)
+def test_bad_input_of_shards(refused, shards, arguments, sentence):
+    assert sentence in refused("evaluate", *(text.format(shards=shards) for text in arguments))

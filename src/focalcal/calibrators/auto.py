@@ -26,6 +26,7 @@ from focalcal.calibrators.focal import FocalTemperatureScaling
 from focalcal.calibrators.identity import Identity
 from focalcal.calibrators.structured import MOST_CLASSES_OF_A_MATRIX, StructuredScaling
 from focalcal.calibrators.temperature import TemperatureScaling
+from focalcal.calibrators.uniform_mixture import effective_samples, has_zeros
 from focalcal.predictions import Predictions
 
 Combine = Literal["mix", "choose"]
@@ -35,6 +36,7 @@ _SMALLEST_WEIGHT = 0.01
 # Samples' worth of likelihood that every candidate has in advance.
 _PSEUDO_COUNT = 0.1
 _FEWEST_SAMPLES = 10
+_ZEROS = "some probabilities are exactly 0, which leaves no room for a mistake"
 
 
 class _Option(NamedTuple):
@@ -44,14 +46,31 @@ class _Option(NamedTuple):
     build: Build
 
 
-def options_for(classes: int, *, keep_argmax: bool) -> list[_Option]:
-    """List what is tried for this many classes, from the simplest to the richest."""
-    found = [
-        _Option("identity", Identity),
-        _Option("temperature", lambda: TemperatureScaling(mix_uniform=False)),
-        _Option("temperature with a uniform share", lambda: TemperatureScaling(mix_uniform=True)),
-        _Option("focal-temperature", FocalTemperatureScaling),
-    ]
+class _UniformShare(TemperatureScaling):
+    """No calibration but a share of 1/(n + 1) of the uniform distribution; saved as the temperature scaling it is."""
+
+    def _learn(self, preds: Predictions) -> None:
+        self.temperature_ = 1.0
+        self.uniform_share_ = 1.0 / (effective_samples(preds.weights, len(preds)) + 1.0)
+
+
+def options_for(classes: int, *, keep_argmax: bool, zeros: bool = False) -> list[_Option]:
+    """List what is tried for this many classes, from the simplest to the richest.
+
+    Args:
+        classes: K.
+        keep_argmax: Only what never changes the predicted class.
+        zeros: Saved probabilities are exactly 0 somewhere: whatever is taken needs a share of the uniform distribution,
+            because one mistake with probability 0 costs more than all else can gain, and few samples may show none.
+    """
+    found = [_Option("identity", Identity)]
+    if zeros:
+        found.append(_Option("identity with a uniform share", lambda: _UniformShare(mix_uniform=True)))
+    else:
+        found.append(_Option("temperature", lambda: TemperatureScaling(mix_uniform=False)))
+    found.append(_Option("temperature with a uniform share", lambda: TemperatureScaling(mix_uniform=True)))
+    if not zeros:
+        found.append(_Option("focal-temperature", FocalTemperatureScaling))
     if keep_argmax:
         return found
     found += [_structured("vector", strength) for strength in (4.0, 1.0, 0.25)]
@@ -98,7 +117,8 @@ class AutoCalibration(LogitCalibrator):
 
     Tried are no calibration, temperature scaling (also with a share of the uniform distribution), focal temperature
     scaling, structured vector and matrix scaling of several strengths, and Platt, beta and quadratic calibration for
-    two classes. On its own cross-validation the result is never worse than no calibration.
+    two classes. On its own cross-validation the result is never worse than no calibration; where saved probabilities
+    are exactly 0, than no calibration with a share of 1/(n + 1) of the uniform distribution.
 
     Args:
         combine: "mix" takes the mixture of probabilities with the greatest likelihood on held-out samples, in which
@@ -140,10 +160,14 @@ class AutoCalibration(LogitCalibrator):
             raise ValueError("keep_argmax must be True or False, and seed a whole number.")
 
     def _learn(self, preds: Predictions) -> None:
-        options = options_for(preds.num_classes, keep_argmax=self.keep_argmax)
+        zeros = has_zeros(preds)
+        options = options_for(preds.num_classes, keep_argmax=self.keep_argmax, zeros=zeros)
         folds = draw_folds(preds, self.folds, self.seed)
         few = len(preds) < _FEWEST_SAMPLES
-        tried = [_try(option, preds, folds) for option in (options[:1] if few else options)]
+        fallback = 1 if zeros else 0
+        tried = [_try(option, preds, folds) for option in (options[: fallback + 1] if few else options)]
+        if zeros:
+            tried[0] = tried[0]._replace(note=_ZEROS)
         weights = self._weights(tried, label_shares(preds.labels, preds.weights))
         self.candidates_ = tuple(
             Candidate(one.name, *one.score, weight, one.note, one.seconds)
@@ -152,10 +176,11 @@ class AutoCalibration(LogitCalibrator):
         self.members_ = tuple(
             (weight, _fit(option, preds)) for option, weight in zip(options, weights, strict=False) if weight > 0
         )
-        if few or all(one.note for one in tried[1:]):
-            _warn_uncalibrated(len(preds), few=few)
+        if few or all(one.note for one in tried[fallback + 1 :]):
+            _warn_uncalibrated(len(preds), few=few, zeros=zeros)
 
     def _weights(self, tried: Sequence["_Tried"], shares: Array) -> list[float]:
+        # The first that can be taken is what changes least.
         usable = [number for number, one in enumerate(tried) if not one.note] or [0]
         weights = np.zeros(len(tried))
         if len(usable) == 1:
@@ -164,8 +189,8 @@ class AutoCalibration(LogitCalibrator):
             log_probs = np.stack([tried[number].log_probs for number in usable], axis=1)
             weights[usable] = (_mixture if self.combine == "mix" else _simplest)(log_probs, shares)
             worse_than_nothing = _mean_loss(log_probs, weights[usable], shares) > -float(shares @ log_probs[:, 0])
-            if usable[0] == 0 and worse_than_nothing:
-                weights = np.eye(len(tried))[0]
+            if worse_than_nothing:
+                weights = np.eye(len(tried))[usable[0]]
         return [float(weight) for weight in weights]
 
     def _module(self) -> nn.Module:
@@ -301,7 +326,7 @@ def _fit(option: _Option, preds: Predictions) -> Calibrator:
     return calibrator
 
 
-def _warn_uncalibrated(samples: int, *, few: bool) -> None:
+def _warn_uncalibrated(samples: int, *, few: bool, zeros: bool) -> None:
     if few:
         reason = f"{samples} samples are too few to compare calibrators (at least {_FEWEST_SAMPLES} are needed)"
     else:
@@ -309,7 +334,8 @@ def _warn_uncalibrated(samples: int, *, few: bool) -> None:
             "no candidate has a finite optimum, because the label (nearly) always has the largest logit or the logits "
             "say nothing about the labels"
         )
-    warnings.warn(f"AutoCalibration changes nothing: {reason}.", CalibrationWarning, stacklevel=4)
+    done = "only mixes in a little of the uniform distribution" if zeros else "changes nothing"
+    warnings.warn(f"AutoCalibration {done}: {reason}.", CalibrationWarning, stacklevel=4)
 
 
 def _loss_text(candidate: Candidate) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from focalcal.base.files import check_destination
+from focalcal.base.measures import MEASURES
 from focalcal.base.progress import note, spinner
+from focalcal.base.remote import is_remote
 from focalcal.cli.gates import GATE_OPTIONS, Gate, Judge, checked_side, chosen_gates
 from focalcal.cli.inputs import open_input
 from focalcal.cli.ood import measure_ood, named_files, print_ood
 from focalcal.cli.options import READ_OPTIONS, Bins, Bootstrap, Json, Level, Seed, names_in, packed
 from focalcal.cli.output import command_line, print_json, results
-from focalcal.metrics.catalogue import METRICS
-from focalcal.report.readings import written, written_interval
+from focalcal.cli.sharding import ClusterAddress, ShardOptions, ShardsOn, ShardWorkers, SkipBadShards, are_shards
+from focalcal.metrics.catalogue import METRICS, describe_metric
+from focalcal.report.readings import data_size, measured_by, written, written_interval
 from focalcal.report.verdict import verdict
 
 if TYPE_CHECKING:
@@ -33,8 +37,11 @@ if TYPE_CHECKING:
 @packed("reading", READ_OPTIONS)
 def evaluate(
     predictions: Annotated[
-        Path,
-        typer.Argument(metavar="PREDICTIONS", help="A predictions file, or a run directory (its test predictions)."),
+        list[str],
+        typer.Argument(
+            metavar="PREDICTIONS...",
+            help="A predictions file, a run directory (its test predictions), or shards: 'preds/*.parquet'.",
+        ),
     ],
     bins: Bins = 15,
     bootstrap: Bootstrap = 1000,
@@ -58,6 +65,10 @@ def evaluate(
         typer.Option(metavar="NAME=FILE", help="Predictions on out-of-distribution data; a run's own are found."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Also write a report, as HTML, to this file.")] = None,
+    on: ShardsOn = "local",
+    workers: ShardWorkers = None,
+    address: ClusterAddress = None,
+    skip_bad_shards: SkipBadShards = False,
     json: Json = False,
     *,
     reading: dict[str, Any],
@@ -74,6 +85,10 @@ def evaluate(
     There is a --max-METRIC and a --min-METRIC for every metric, which take fractions (0.02 is 2%). The exit code is 1
     if such a threshold is exceeded, and 2 for bad input. With --judge upper the whole interval has to meet it.
 
+    Several files, or a pattern in quotes, are shards of one model's predictions: they are read side by side, on this
+    machine or (--on ray --address auto) on a Ray cluster, in memory that does not grow with them. Paths may be s3://,
+    gs://, hdfs:// and others.
+
     Examples:
       focalcal evaluate test.safetensors
       focalcal evaluate test.npz --max-ece 0.02 --min-accuracy 0.9
@@ -82,17 +97,30 @@ def evaluate(
       focalcal evaluate test.npz --report report.html
       focalcal evaluate test.npz --ood other=new.npz
       focalcal evaluate scores.csv --probs-key score --labels-key truth
+      focalcal evaluate 'preds/*.parquet' --skip-bad-shards
     """
     thresholds = chosen_gates(gates)
     if compare is not None:
-        raise ValueError(f"--compare is a command of its own: use `focalcal compare {predictions} {compare}`.")
+        raise ValueError(f"--compare is a command of its own: use `focalcal compare {predictions[0]} {compare}`.")
     settings = {"bins": bins, "bootstrap": bootstrap, "level": level, "seed": seed}
     if report is not None:
-        check_destination(report, [predictions] if predictions.is_file() else [])
-    chosen = names_in(metrics, "--metrics")
-    wanted = {"method": method, "intervals": intervals}
-    measurement = _measure(predictions, chosen, thresholds, convention, settings | wanted, reading, checked_side(judge))
-    outside = measure_ood(predictions, named_files(ood or []), reading)
+        if len(predictions) > 1:
+            raise ValueError("A report of shards needs them as one pattern in quotes: 'preds/*.parquet'.")
+        check_destination(report, [path for path in predictions if Path(path).is_file()])
+    chosen, side = names_in(metrics, "--metrics"), checked_side(judge)
+    sharded = ShardOptions(on, workers, address, skip_bad_shards)
+    outside: list[dict[str, Any]] = []
+    if are_shards(predictions, sharded):
+        sharded.check(
+            {"--ood": ood, "--convention": convention != "focalcal", "--method": method not in (None, "honest")}
+        )
+        measured = {"bins": bins, "level": level, "seed": seed, "intervals": intervals}
+        measurement = _measure_shards(predictions, chosen, thresholds, measured, reading, side, sharded)
+    else:
+        only = predictions[0] if is_remote(predictions[0]) else Path(predictions[0])
+        wanted = {"method": method, "intervals": intervals}
+        measurement = _measure(only, chosen, thresholds, convention, settings | wanted, reading, side)
+        outside = measure_ood(Path(predictions[0]), named_files(ood or []), reading)
     if json:
         content = measurement.to_dict(settings)
         print_json({**content, "ood": outside} if outside else content)
@@ -102,7 +130,7 @@ def evaluate(
             print_ood(outside)
         measurement.print_gates()
     if report is not None:
-        _write_report(predictions, report, settings, reading)
+        _write_report(predictions[0], report, settings, reading)
     for failure in measurement.failures:
         note(failure)
     if measurement.failures:
@@ -134,7 +162,9 @@ class _Measurement:
     """Everything about one file."""
 
     name: str
-    file: PredictionsFile
+    file: str
+    kind: str
+    split: str | None
     evaluation: Evaluation
     gates: list[Gate]
     other_bins: _InOtherBins | None
@@ -152,9 +182,10 @@ class _Measurement:
     def to_dict(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Return everything for JSON: no path of the machine, only the file's name."""
         return {
-            "file": Path(self.file.path).name,
-            "kind": self.file.kind,
-            "split": self.file.split,
+            "file": self.file,
+            "kind": self.kind,
+            "split": self.split,
+            "measured": MEASURES[self.evaluation.of].sentence,
             **self.evaluation.to_dict(),
             "bootstrap": settings["bootstrap"],
             "seed": settings["seed"],
@@ -168,8 +199,9 @@ class _Measurement:
     def print(self) -> None:
         """Print the table and the verdict."""
         console, found = results(), self.evaluation
-        split = "" if self.file.split is None else f", split {self.file.split}"
-        console.print(f"{self.name}: {found.n:,} samples, {found.num_classes} classes, {found.bins} bins{split}")
+        split = "" if self.split is None else f", split {self.split}"
+        console.print(f"{self.name}: {data_size(found)}{split}")
+        console.print(measured_by(found.of))
         console.print(_metrics_table(found))
         for sentence in (*verdict(found), *found.notes, *([] if self.other_bins is None else [str(self.other_bins)])):
             console.print(sentence)
@@ -185,7 +217,7 @@ class _Measurement:
 
 
 def _measure(
-    path: Path,
+    path: Path | str,
     metrics: list[str] | None,
     gates: list[Gate],
     convention: str,
@@ -196,16 +228,46 @@ def _measure(
     from focalcal.metrics import evaluate
 
     file = open_input(path, reading)
-    with spinner(f"evaluating {path.name}"):
-        names = None if metrics is None else list(dict.fromkeys([*metrics, *(gate.metric for gate in gates)]))
+    name = path.resolve().name if isinstance(path, Path) else path.rpartition("/")[2]
+    with spinner(f"evaluating {name}"):
+        names = _with_gates(metrics, gates)
         other_bins = None if convention == "focalcal" else _in_other_bins(file, settings["bins"], convention)
         evaluation = evaluate(file, metrics=names, **settings)
+    _check_gates(gates, evaluation, judge)
+    own = os.path.basename(file.path)
+    return _Measurement(name, own, file.kind, file.split, evaluation, gates, other_bins, judge)
+
+
+def _measure_shards(
+    paths: list[str],
+    metrics: list[str] | None,
+    gates: list[Gate],
+    settings: dict[str, Any],
+    reading: dict[str, Any],
+    judge: Judge,
+    sharded: ShardOptions,
+) -> _Measurement:
+    from focalcal.metrics.streaming.sharded import measure_shards
+
+    with spinner("evaluating shards"):
+        names = _with_gates(metrics, gates)
+        evaluation, shards = measure_shards(paths, metrics=names, **settings, **sharded.arguments(), **reading)
+    _check_gates(gates, evaluation, judge)
+    name = paths[0] if len(paths) == 1 else f"{len(paths)} shards"
+    own = os.path.basename(paths[0]) if len(paths) == 1 else name
+    return _Measurement(name, own, shards.fact("kind"), shards.split, evaluation, gates, None, judge)
+
+
+def _with_gates(metrics: list[str] | None, gates: list[Gate]) -> list[str] | None:
+    return None if metrics is None else list(dict.fromkeys([*metrics, *(gate.metric for gate in gates)]))
+
+
+def _check_gates(gates: list[Gate], evaluation: Evaluation, judge: Judge) -> None:
     for gate in gates:
         if gate.metric not in evaluation.values:
             raise ValueError(f"{gate.metric} cannot be computed from these predictions; leave out {gate.option}.")
         if judge == "upper" and gate.metric not in evaluation.intervals:
             raise ValueError(f"{gate.metric} has no interval here, which --judge upper needs; leave out {gate.option}.")
-    return _Measurement(path.resolve().name, file, evaluation, gates, other_bins, judge)
 
 
 def _in_other_bins(file: PredictionsFile, bins: int, convention: str) -> _InOtherBins:
@@ -241,12 +303,13 @@ def _metrics_table(found: Evaluation) -> Table:
             table.add_section()
         group = METRICS[name].group
         interval = written_interval(found.intervals.get(name), partial(written, name))
-        cells = [written(name, value), interval, METRICS[name].reading]
-        table.add_row(METRICS[name].heading, *(cells if found.intervals else cells[::2]))
+        metric = describe_metric(name, found.of)
+        cells = [written(name, value), interval, metric.reading]
+        table.add_row(metric.heading, *(cells if found.intervals else cells[::2]))
     return table
 
 
-def _write_report(source: Path, out: Path, settings: dict[str, Any], reading: dict[str, Any]) -> None:
+def _write_report(source: str, out: Path, settings: dict[str, Any], reading: dict[str, Any]) -> None:
     with spinner("writing the report"):
         from focalcal.report import write_report
 

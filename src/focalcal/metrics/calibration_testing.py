@@ -6,7 +6,7 @@ from focalcal.metrics.binning import check_bins
 from focalcal.metrics.evaluation import CalibrationTest
 from focalcal.metrics.gap_intervals import AbsoluteGaps
 from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
-from focalcal.metrics.samples import confidence_samples
+from focalcal.metrics.samples import cluster_numbers, confidence_samples
 from focalcal.predictions import Predictions
 
 
@@ -29,7 +29,8 @@ def calibration_test(preds: Predictions, *, bins: int = 15, seed: int = 0) -> Ca
         True
     """
     check_bins(bins)
-    return judge_gaps(HonestIntervals(SampledGaps(confidence_samples(preds), bins), seed).binned)
+    gaps = SampledGaps(confidence_samples(preds), bins, cluster_numbers(preds))
+    return judge_gaps(HonestIntervals(gaps, seed).binned)
 
 
 def judge_gaps(gaps: AbsoluteGaps) -> CalibrationTest:

@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
+from torch import Tensor
+
+from focalcal.base.measures import MEASURES
 from focalcal.metrics.binning import check_bins
 from focalcal.metrics.bootstrap.interval_methods import Interval, check_method
 from focalcal.metrics.bootstrap.intervals import check_resampling, checked_names, replicate, without_loss_parts
@@ -21,6 +24,7 @@ from focalcal.metrics.samples import (
     SampleStatistics,
     StatisticsStore,
     block_statistics,
+    cluster_numbers,
     confidence_samples,
     measured,
 )
@@ -92,7 +96,8 @@ def evaluate(
         check_resampling(resamples or 1, level, seed)
     source = _opened(preds)
     names = checked_names(metrics, len(answer_classes(source)), tuple(METRICS), source.of)
-    notes: tuple[str, ...] = ()
+    left_out = MEASURES[source.of].left_out
+    notes: tuple[str, ...] = (left_out,) if left_out and metrics is None else ()
     if source.masked_classes:
         names, notes = without_loss_parts(names, metrics is not None), (_masking_note(source),)
     request = EvaluationRequest(names, metrics is not None, bins, intervals, method, resamples, level, seed)
@@ -109,7 +114,7 @@ def _opened(preds: Predicted) -> Predictions | PredictionsFile:
         return preds
     file = preds if isinstance(preds, PredictionsFile) else open_predictions(preds)
     file.check_labels()
-    small = os.path.getsize(file.path) <= READ_WHOLE_BYTES
+    small = file.size <= READ_WHOLE_BYTES
     return file.read() if small and file.num_samples * file.num_classes <= READ_WHOLE_VALUES else file
 
 
@@ -124,13 +129,15 @@ def _masking_note(source: Predictions | PredictionsFile) -> str:
 def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Evaluation:
     needed, methods = {METRICS[name].source for name in request.names}, request.methods()
     resampled = [name for name, method in methods.items() if method != "honest"]
+    clusters = cluster_numbers(preds)
     stats: SampleStatistics | None = None
     folds: ClassGapFolds | None = None
     if needed & _OF_STATISTICS or resampled:
-        stats, classes = _statistics(preds, request.bins, "classes" in needed, methods.get("classwise_ece") == "honest")
+        in_folds = methods.get("classwise_ece") == "honest"
+        stats, classes = _statistics(preds, request.bins, "classes" in needed, in_folds, clusters)
         if isinstance(classes, FoldedClassSums):
             folds, classes = classes.gaps(), classes.total()
-        gaps = SampledGaps(stats, request.bins)
+        gaps = SampledGaps(stats, request.bins, clusters)
         sums = replace(
             _sums(stats, gaps, request.bins, needed),
             means=means_of_samples(stats),
@@ -139,7 +146,7 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
         )
     else:
         samples = confidence_samples(preds)
-        gaps = SampledGaps(samples, request.bins)
+        gaps = SampledGaps(samples, request.bins, clusters)
         sums = _sums(samples, gaps, request.bins, needed)
     found = {name: float(value) for name, value in values(sums, request.names).items()}
     bounds = {} if sums.residuals is None else {"smooth_ece": float(sums.residuals.solution[1])}
@@ -151,7 +158,7 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
     for name in methods.keys() - ends.keys() - {"classwise_ece"}:
         ends[name] = honest.interval(name, found[name], request.level)
     if folds is not None:
-        ends["classwise_ece"] = ClasswiseInterval(preds, folds, seed=request.seed).at(request.level)
+        ends["classwise_ece"] = ClasswiseInterval(preds, folds, clusters, request.seed).at(request.level)
     return Evaluation(
         values=found,
         n=n,
@@ -176,14 +183,14 @@ def _resampled(
 
 
 def _statistics(
-    preds: Predictions, bins: int, with_classes: bool, in_folds: bool
+    preds: Predictions, bins: int, with_classes: bool, in_folds: bool, clusters: Tensor | None
 ) -> tuple[SampleStatistics, ClassSums | FoldedClassSums | None]:
     """Compute everything about each sample, and the sums by class, in one pass."""
     store = StatisticsStore(len(preds))
     classes: ClassSums | FoldedClassSums | None = None
     if with_classes:
         shape = preds.num_classes, bins, preds.weights is not None
-        classes = FoldedClassSums(*shape) if in_folds else ClassSums.zeros(*shape)
+        classes = FoldedClassSums(*shape, clusters) if in_folds else ClassSums.zeros(*shape)
     for stats, probs in block_statistics(preds):
         store.add(stats)
         if classes is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from focalcal.base.files import null_for_nan
 from focalcal.base.measures import MEASURES, Of
-from focalcal.metrics.catalogue import METRICS, IntervalMethod
+from focalcal.metrics.catalogue import METRICS, IntervalMethod, describe_metric
 
 # A p-value up to this says that predictions are miscalibrated.
 SIGNIFICANT = 0.05
@@ -164,7 +164,11 @@ class Evaluation:
 
     def _rows(self) -> list[tuple[str, str, str]]:
         return [
-            (METRICS[name].heading if name in METRICS else name, _text(value), _interval_text(self.intervals.get(name)))
+            (
+                describe_metric(name, self.of).heading if name in METRICS else name,
+                _text(value),
+                _interval_text(self.intervals.get(name)),
+            )
             for name, value in self.values.items()
         ]
 

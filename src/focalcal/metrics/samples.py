@@ -122,6 +122,20 @@ def measured(preds: object) -> Predictions:
     return replace(preds, weights=scale_weights(preds.weights, exponent))
 
 
+def cluster_numbers(preds: Predictions) -> Tensor | None:
+    """Number the clusters that samples belong to, (N,) from 0 on; None where every sample stands for itself.
+
+    Examples:
+        >>> preds = Predictions.from_probs([[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]], [0, 1, 1], clusters=[7, 7, 3])
+        >>> cluster_numbers(preds).tolist()
+        [1, 1, 0]
+    """
+    if preds.clusters is None:
+        return None
+    names, numbers = torch.unique(preds.clusters, return_inverse=True)
+    return numbers if len(names) < len(preds) else None
+
+
 def weight_exponent(weights: Tensor) -> int:
     """Return the exponent of the power of two below the largest weight: dividing by it loses no digit.
 

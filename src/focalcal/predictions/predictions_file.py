@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from glob import has_magic
 from math import prod
 from typing import Any, Unpack
 
@@ -15,7 +16,9 @@ import torch
 from focalcal.base.chunks import IN_CACHE
 from focalcal.base.files import regular_file
 from focalcal.base.measures import Of
-from focalcal.predictions.checks import PredictionsWarning, Where, check_some_weight
+from focalcal.base.notices import PredictionsWarning
+from focalcal.base.remote import LocalCopy, is_remote
+from focalcal.predictions.checks import Where, check_some_weight
 from focalcal.predictions.confidence_pairs import prepare_pairs
 from focalcal.predictions.container import (
     Predictions,
@@ -45,6 +48,7 @@ class Opened:
     choices: Choices
     labels: StoredArray | None  # instead of the file's own
     broken: tuple[type[Exception], ...]
+    copy: LocalCopy | None = None  # of a remote file; it is there as long as this is
 
 
 class PredictionsFile:
@@ -92,10 +96,30 @@ class PredictionsFile:
         return f"PredictionsFile({', '.join(parts + show_masked(self.masked_classes))})"
 
     @property
+    def local_path(self) -> Path:
+        """The file, or the copy of a remote one."""
+        return self.path if self._opened.copy is None else self._opened.copy.path
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return os.path.getsize(self.local_path)
+
+    @property
     def num_samples(self) -> int:
         """Rows that the file has, including those that are dropped for their label being ``ignore_index``."""
         with reading(self.path, self._opened.broken):
             return self._opened.source.num_samples * self._positions
+
+    @property
+    def source(self) -> Source:
+        """The opened file, as its format reads it."""
+        return self._opened.source
+
+    @property
+    def exchanged(self) -> bool:
+        """Whether the two columns were exchanged, so that the positive class is the second."""
+        return self._positive == 0 and bool(self.source.sample_shape)
 
     def check_labels(self) -> None:
         """Refuse a file without labels, in a sentence that says what it has instead."""
@@ -103,10 +127,11 @@ class PredictionsFile:
             with reading(self.path):
                 raise ValueError(say_no_labels(self._opened.source.names, for_pairs=self._pairs))
 
-    def blocks(self, rows: int | None = None) -> Iterator[Predictions]:
+    def blocks(self, rows: int | None = None, *, is_part: bool = False) -> Iterator[Predictions]:
         """Read and check the samples in order, at most about ``rows`` at a time (by default about 2 MB).
 
-        A sample with positions (d1, ...) is never divided, and a block of which every label is ignored is skipped.
+        A sample with positions (d1, ...) is never divided, and a block of which every label is ignored is skipped. A
+        file that is only a part of the data may have no samples, or none that count.
 
         Raises:
             ValueError: One sentence with the file's name, and the row where the content is wrong.
@@ -114,7 +139,7 @@ class PredictionsFile:
         rows = choose_block_rows(rows, self.num_classes, IN_CACHE)
         with reading(self.path, self._opened.broken):
             self._check_ids()
-            yield from self._read_blocks(max(1, rows // max(1, self._positions)))
+            yield from self._read_blocks(max(1, rows // max(1, self._positions)), is_part)
 
     def read(self) -> Predictions:
         """Read all of it into memory."""
@@ -128,7 +153,7 @@ class PredictionsFile:
             check_unique_in_blocks(lambda: source.read_part("ids"), source.num_samples)
             self._ids_are_unique = True
 
-    def _read_blocks(self, samples: int) -> Iterator[Predictions]:
+    def _read_blocks(self, samples: int, is_part: bool = False) -> Iterator[Predictions]:
         first, weight, empty = 0, 0.0, True
         with self._labels_reader() as take_labels:
             for block in self._opened.source.read_blocks(samples):
@@ -143,6 +168,8 @@ class PredictionsFile:
                     empty = False
                     yield part
         self._say_dropped()
+        if is_part:
+            return
         if empty:
             raise ValueError("it has no samples (or every label is ignore_index).")
         if "weights" in self._opened.source.parts:
@@ -254,7 +281,8 @@ def open_predictions(path: Path, **options: Unpack[ReadOptions]) -> PredictionsF
     last three also with ``.gz``); ``.npy`` for the values alone, with ``kind``. Nothing is ever unpickled.
 
     Args:
-        path: The file.
+        path: The file; ``s3://``, ``gs://``, ``hdfs://`` and whatever else fsspec knows is copied here first. A pattern
+            such as ``preds/*.parquet`` reads several files of one model as one.
         **options:
             logits_key, probs_key: the array or column(s) that hold logits, or probabilities, where they are not called
                 ``logits``, or ``probs`` or ``predictions``. In tables: a column, the common beginning of columns
@@ -289,11 +317,29 @@ def open_predictions(path: Path, **options: Unpack[ReadOptions]) -> PredictionsF
         (3, 'test', [2, 1])
     """
     choices = Choices.choose(options)
+    if has_magic(os.fspath(path)):
+        from focalcal.predictions.shards import is_pattern, open_sharded  # which opens files one by one
+
+        if is_pattern(path):
+            return open_sharded(os.fspath(path), options)
+    if is_remote(path):
+        return _open_remote(os.fspath(path), choices)
     check_exists(path)
     chosen = find_format(path)
     labels = _open_labels(choices)
     with reading(path, chosen.broken()):
         return PredictionsFile(path, Opened(chosen.open(path, choices), choices, labels, chosen.broken()))
+
+
+def _open_remote(url: str, choices: Choices) -> PredictionsFile:
+    """Open a copy of a remote file, which lives as long as what is returned."""
+    chosen = find_format(url)
+    labels = _open_labels(choices)
+    copy = LocalCopy(url)
+    with reading(url, chosen.broken()):
+        if copy.path.stat().st_size == 0:
+            raise ValueError("it is empty.")
+        return PredictionsFile(url, Opened(chosen.open(copy.path, choices), choices, labels, chosen.broken(), copy))
 
 
 def _open_labels(choices: Choices) -> StoredArray | None:

@@ -15,8 +15,8 @@ from torch.nn import functional
 
 from focalcal.base.files import atomic_writer, parse_json, regular_file
 
-_KEY = "focalcal_tokens"
-_VERSION = 1
+TOKENS_KEY = "focalcal_tokens"
+TOKENS_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class TokenPredictions:
         sentences: (M,) int64, the id of each token's sentence: tokens of one sentence are no independent samples.
         positions: (M,) int64, each token's place in its sentence, counted from 0.
         split: Its name.
+        frequencies: (K,) int64, how often each token stands in the training set; None where that is not known.
 
     Examples:
         >>> import torch
@@ -44,6 +45,7 @@ class TokenPredictions:
     sentences: Tensor
     positions: Tensor
     split: str
+    frequencies: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -60,10 +62,12 @@ class TokenPredictions:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a safetensors file, whole or not at all."""
         tensors = {name: getattr(self, name).contiguous() for name in _TENSORS}
+        if self.frequencies is not None:
+            tensors["frequencies"] = self.frequencies.contiguous()
         # One entry, because the library orders several differently from run to run.
-        about = json.dumps({"version": _VERSION, "split": self.split})
+        about = json.dumps({"version": TOKENS_VERSION, "split": self.split})
         with atomic_writer(path) as file:
-            file.write(save(tensors, {_KEY: about}))
+            file.write(save(tensors, {TOKENS_KEY: about}))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "TokenPredictions":
@@ -74,10 +78,11 @@ class TokenPredictions:
         """
         try:
             with safe_open(regular_file(path), framework="pt") as file:
-                about = parse_json((file.metadata() or {}).get(_KEY, "{}"))
-                if about.get("version") != _VERSION:
+                about = parse_json((file.metadata() or {}).get(TOKENS_KEY, "{}"))
+                if about.get("version") != TOKENS_VERSION:
                     raise ValueError("it holds no predictions of tokens")
-                tensors = {name: file.get_tensor(name) for name in _TENSORS}
+                there = list(file.keys())
+                tensors = {name: file.get_tensor(name) for name in (*_TENSORS, *({"frequencies"} & set(there)))}
             return cls(**tensors, split=about["split"])
         except (OSError, SafetensorError, KeyError, ValueError) as error:
             raise ValueError(f"{os.fspath(path)} cannot be read: {error}.") from error

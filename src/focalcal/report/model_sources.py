@@ -13,6 +13,7 @@ import torch
 from focalcal.base.files import distinct_names, file_sha256, read_text
 from focalcal.metrics.evaluating import READ_WHOLE_BYTES, READ_WHOLE_VALUES
 from focalcal.predictions import Predictions, PredictionsFile, open_predictions
+from focalcal.predictions.shards import ShardedFile, find_shards, is_pattern
 from focalcal.training import RunDirectory
 
 Data = Predictions | PredictionsFile
@@ -166,6 +167,10 @@ def _with_ood(source: ModelSource, ood: Mapping[str, Given], options: dict[str, 
 def _files(given: Given, role: str) -> tuple[ReadFile, ...]:
     if isinstance(given, Predictions):
         return ()
+    if isinstance(given, ShardedFile):
+        return tuple(ReadFile(Path(file.local_path), role) for file in given.files)
+    if is_pattern(_path(given)):
+        return tuple(ReadFile(Path(path), role) for path in find_shards(_path(given)))
     return (ReadFile(_path(given), role),)
 
 
@@ -174,7 +179,7 @@ def data_of(given: Given, options: Mapping[str, Any]) -> Data:
     if isinstance(given, Predictions):
         return given
     file = given if isinstance(given, PredictionsFile) else open_predictions(given, **options)
-    small = os.path.getsize(file.path) <= READ_WHOLE_BYTES
+    small = file.size <= READ_WHOLE_BYTES
     return file.read() if small and file.num_samples * file.num_classes <= READ_WHOLE_VALUES else file
 
 
@@ -207,7 +212,7 @@ def same_predictions(first: Data, second: Data) -> bool:
         return torch.equal(first.values, second.values) and torch.equal(first.labels, second.labels)
     if isinstance(first, Predictions) or isinstance(second, Predictions):
         return False
-    if os.path.samefile(first.path, second.path):
+    if os.path.samefile(first.local_path, second.local_path):
         return True
-    alike = os.path.getsize(first.path) == os.path.getsize(second.path)
-    return alike and file_sha256(first.path) == file_sha256(second.path)
+    alike = first.size == second.size
+    return alike and file_sha256(first.local_path) == file_sha256(second.local_path)

@@ -86,9 +86,17 @@ class _ScaledFile(PredictionsFile):
         self._file, self._scaling = file, scaling
         self.kind = "logits"
 
-    def blocks(self, rows: int | None = None) -> Iterator[Predictions]:
+    @property
+    def num_samples(self) -> int:
+        return self._file.num_samples
+
+    @property
+    def size(self) -> int:
+        return self._file.size
+
+    def blocks(self, rows: int | None = None, *, is_part: bool = False) -> Iterator[Predictions]:
         first = 0
-        for block in self._file.blocks(rows):
+        for block in self._file.blocks(rows, is_part=is_part):
             yield self._scaling.apply(block, first)
             first += len(block)
 

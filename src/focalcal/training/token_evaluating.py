@@ -39,7 +39,11 @@ class TokenEvaluator(Evaluator):
             row = int((~features.isfinite().all(1)).nonzero()[0])
             raise Diverged.in_outputs(split, int(samples.sentences[row]))
         weight = model.get_parameter("classifier.weight").detach().float().cpu()
-        return TokenPredictions(features, weight, samples.labels, samples.sentences, samples.places, split)
+        train = self.data.train
+        assert isinstance(train, SentencePairs)
+        frequencies = torch.bincount(train.labels, minlength=len(weight))
+        places = (samples.labels, samples.sentences, samples.places)
+        return TokenPredictions(features, weight, *places, split, frequencies)
 
     def measure(self, model: nn.Module, split: str) -> dict[str, float | None]:
         """Measure a network for the record of an epoch: `summarize`, the temperature of lowest NLL, and NLL with it."""

@@ -19,9 +19,12 @@ from focalcal.metrics.independent_units import COLUMNS, FIRST_SQUARE, FOLDS, Sam
 from focalcal.metrics.ranking import Column, RankedSamples, Ranking
 from focalcal.metrics.samples import ConfidenceSamples, scale_weights
 from focalcal.metrics.smooth import CELLS as SMOOTH_CELLS
-from focalcal.metrics.smooth import Residuals
+from focalcal.metrics.smooth import Residuals, residual_grid
 from focalcal.metrics.streaming.ada_ece_bound import Pieces, ada_ece_range
 
+# Of the compact form: neighbouring cells that are one, as a power of two, and nodes of smooth ECE.
+_COMPACT_BITS = 5
+_COMPACT_NODES = 2**14
 # Samples kept one by one (24 bytes each) before they are counted in cells.
 KEPT_SAMPLES = 2**17
 # What adding up in float64 can lose, relative to the total mass.
@@ -106,12 +109,17 @@ class ConfidenceCells:
         limits: (2, CELLS) float64, minus the least confidence, and the largest; −inf in empty cells.
         residuals: (nodes + 2,) float64, residuals on the grid of smooth ECE, and last the sum of their sizes.
         units: (6, folds, joined cells) float64, a table of `SampleUnits`, for intervals.
+
+    Args:
+        compact: Whether 32 neighbours make one cell, and four nodes of smooth ECE one: 0.8 MB instead of 9.
     """
 
-    def __init__(self) -> None:
-        self.sums = torch.zeros(3, CELLS, dtype=torch.float64)
-        self.limits = torch.full((2, CELLS), -torch.inf, dtype=torch.float64)
-        self.residuals = torch.zeros(SMOOTH_CELLS + 2, dtype=torch.float64)
+    def __init__(self, compact: bool = False) -> None:
+        self._bits, nodes = (_COMPACT_BITS, _COMPACT_NODES) if compact else (0, SMOOTH_CELLS)
+        cells = (CELLS - 1 >> self._bits) + 1
+        self.sums = torch.zeros(3, cells, dtype=torch.float64)
+        self.limits = torch.full((2, cells), -torch.inf, dtype=torch.float64)
+        self.residuals = torch.zeros(nodes + 2, dtype=torch.float64)
         self.units = torch.zeros(COLUMNS, FOLDS, JOINED_CELLS, dtype=torch.float64)
 
     def add(self, samples: ConfidenceSamples, fold: Tensor) -> None:
@@ -119,13 +127,15 @@ class ConfidenceCells:
         cell = cell_index(samples.confidence)
         joined = samples_in_cells(samples, (cell >> JOINED_BITS).numpy(), fold, JOINED_CELLS)
         self.units += torch.from_numpy(SampleUnits.of(joined).to_table())
+        cell >>= self._bits
         terms = (samples.mass, samples.mass * samples.correct, samples.mass * samples.confidence)
         for row, term in zip(self.sums, terms, strict=True):
-            row += sum_by_index(cell, CELLS, term)
+            row += sum_by_index(cell, len(row), term)
         for row, value in zip(self.limits, (-samples.confidence, samples.confidence), strict=True):
             row.scatter_reduce_(0, cell, value, "amax")
-        found = Residuals.of_samples(samples)
-        self.residuals += torch.cat([found.grid, found.absolute[None]])
+        nodes = len(self.residuals) - 2
+        self.residuals[:-1] += residual_grid(samples.confidence, samples.correct, samples.weight, cells=nodes)
+        self.residuals[-1] += ((samples.correct.double() - samples.confidence).abs() * samples.mass).sum()
 
     def merge(self, other: "ConfidenceCells") -> None:
         """Add the cells of another part of the data."""
@@ -151,6 +161,7 @@ class ConfidenceSketch:
 
     Args:
         bins: The number of bins of equal mass.
+        compact: Whether no sample is kept, and cells are wider.
 
     Attributes:
         samples: How many samples there are.
@@ -158,16 +169,20 @@ class ConfidenceSketch:
         cells: The samples beyond that, or None while there were none.
     """
 
-    def __init__(self, bins: int) -> None:
-        self.bins = bins
+    def __init__(self, bins: int, compact: bool = False) -> None:
+        self.bins, self.compact = bins, compact
         self.samples = 0
         self.kept = KeptSamples()
-        self.cells: ConfidenceCells | None = None
+        self.cells: ConfidenceCells | None = ConfidenceCells(compact) if compact else None
 
     def add(self, samples: ConfidenceSamples, fold: Tensor | None = None) -> None:
         """Add samples, whose folds (N,) go by their number in this call if they are not given."""
-        codes = encode(samples.confidence, samples.correct)
         fold = torch.arange(len(samples)) % FOLDS if fold is None else fold
+        if self.compact:
+            self.samples += len(samples) if samples.weight is None else int((samples.weight > 0).sum())
+            self._cells().add(samples, fold)
+            return
+        codes = encode(samples.confidence, samples.correct)
         parts = (torch.split(each, KEPT_SAMPLES) for each in (codes, samples.mass, fold))
         for part in zip(*parts, strict=True):
             before = len(self.kept)
@@ -178,9 +193,12 @@ class ConfidenceSketch:
 
     def fold(self) -> None:
         """Count the samples that are kept in cells."""
-        self.cells = self.cells or ConfidenceCells()
-        self.cells.add(self.kept.samples(), self.kept.columns()[2])
+        self._cells().add(self.kept.samples(), self.kept.columns()[2])
         self.kept = KeptSamples()
+
+    def _cells(self) -> ConfidenceCells:
+        self.cells = self.cells or ConfidenceCells(self.compact)
+        return self.cells
 
     def settle(self) -> None:
         """Bring into the form that depends on the samples alone: all are kept, or all are in cells."""
@@ -198,8 +216,7 @@ class ConfidenceSketch:
         self.samples += other.samples
         self.kept.add(*other.kept.columns())
         if other.cells is not None:
-            self.cells = self.cells or ConfidenceCells()
-            self.cells.merge(other.cells)
+            self._cells().merge(other.cells)
         self.settle()
 
     def ranking(self) -> Ranking:
@@ -265,9 +282,11 @@ class ConfidenceSketch:
         return {name: part.clone() for name, part in state.items()}
 
     @classmethod
-    def from_state_dict(cls, bins: int, samples: int, state: Mapping[str, Tensor]) -> "ConfidenceSketch":
+    def from_state_dict(
+        cls, bins: int, samples: int, state: Mapping[str, Tensor], compact: bool = False
+    ) -> "ConfidenceSketch":
         """Restore the sketch of this number of samples that `state_dict` described."""
-        sketch = cls(bins)
+        sketch = cls(bins, compact)
         sketch.samples = samples
         sketch.kept = KeptSamples(*(state[name].clone() for name in ("codes", "weights", "folds")))
         if "cells" in state:
@@ -284,7 +303,7 @@ class ConfidenceSketch:
         if len(self.kept) > places:
             sketch = copy.deepcopy(self)
             sketch.fold()
-        cells = sketch.cells or ConfidenceCells()
+        cells = sketch.cells or ConfidenceCells(self.compact)
         counts, weights = (
             torch.zeros(2, KEPT_SAMPLES, dtype=torch.int64),
             torch.zeros(KEPT_SAMPLES, dtype=torch.float64),
@@ -295,21 +314,25 @@ class ConfidenceSketch:
         return counts.flatten(), sums, cells.limits.flatten()
 
     @classmethod
-    def from_flat(cls, bins: int, samples: int, counts: Tensor, sums: Tensor, limits: Tensor) -> "ConfidenceSketch":
+    def from_flat(
+        cls, bins: int, samples: int, counts: Tensor, sums: Tensor, limits: Tensor, compact: bool = False
+    ) -> "ConfidenceSketch":
         """Restore the sketch of this number of samples in all from the joined numbers of `to_flat`."""
-        sketch = cls(bins)
+        sketch = cls(bins, compact)
         sketch.samples = samples
         codes, folds = counts.view(2, KEPT_SAMPLES)
         used = codes > 0
         sketch.kept = KeptSamples(codes[used], sums[:KEPT_SAMPLES][used], folds[used])
-        sizes = [3 * CELLS, SMOOTH_CELLS + 2, COLUMNS * FOLDS * JOINED_CELLS]
+        width = len(limits) // 2
+        units_size = COLUMNS * FOLDS * JOINED_CELLS
+        sizes = [3 * width, len(sums) - KEPT_SAMPLES - 3 * width - units_size, units_size]
         cells, residuals, units = (part.clone() for part in torch.split(sums[KEPT_SAMPLES:], sizes))
         if bool(cells.any()) or int(used.sum()) < samples:
             units = units.view(COLUMNS, FOLDS, JOINED_CELLS)
-            sketch._take_cells(cells.view(3, CELLS), limits.view(2, CELLS).clone(), residuals, units)
+            sketch._take_cells(cells.view(3, width), limits.view(2, width).clone(), residuals, units)
         sketch.settle()
         return sketch
 
     def _take_cells(self, sums: Tensor, limits: Tensor, residuals: Tensor, units: Tensor) -> None:
-        cells = self.cells = ConfidenceCells()
+        cells = self.cells = ConfidenceCells(self.compact)
         cells.sums, cells.limits, cells.residuals, cells.units = sums, limits, residuals, units

@@ -104,17 +104,18 @@ class CsvTable(Table):
         with _open_bytes(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
             line = text.readline(_LONGEST_ROW)
             text.seek(0)
-            self._delimiter = max(",;\t", key=line.count)
-            self.names = next(csv.reader(text, strict=True, delimiter=self._delimiter), [])
-        self._decimal_point = "."
+            self.delimiter = max(",;\t", key=line.count)
+            self.names = next(csv.reader(text, strict=True, delimiter=self.delimiter), [])
+        self.decimal_point = "."
         first_row = self._first_row()
-        if self._delimiter == ";" and any(_DECIMAL_COMMA.fullmatch(cell) for cell in first_row.values()):
-            self._decimal_point = ","
+        if self.delimiter == ";" and any(_DECIMAL_COMMA.fullmatch(cell) for cell in first_row.values()):
+            self.decimal_point = ","
         about_all = {name: first_row[i] for i, name in enumerate(self.names) if i in first_row and _is_constant(name)}
         self.constants = [Constant(self.names.index(name), text) for name, text in about_all.items()]
         self.metadata = _metadata(about_all)
         _check_header(self.names, about_all.get(_HEADER))
         self.declared_rows = _parse_rows(about_all.get(_ROWS))
+        self.is_ours = self.declared_rows is not None
         self._float = pa.float32() if about_all.get(_DTYPE) == "float32" else pa.float64()
         self._lists = {i for i, text in first_row.items() if text.lstrip().startswith("[")}
         self._first_texts = first_row
@@ -135,6 +136,11 @@ class CsvTable(Table):
             for start in range(0, batch.num_rows, rows):
                 part = batch.slice(start, rows)
                 yield {column: self._column(part, column, types[column], fields) for column in columns}
+
+    def rows(self) -> Iterator[list[str]]:
+        """Read every row as text, the header first."""
+        with _open_bytes(self._path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+            yield from csv.reader(text, strict=True, delimiter=self.delimiter)
 
     def _type(self, part: str, field: Field, column: int, parts: Container[str]) -> pa.DataType:
         if part in TEXT_COLUMNS or part.startswith(GROUPS) or (field.single and column in self._lists):
@@ -181,14 +187,14 @@ class CsvTable(Table):
                 autogenerate_column_names=True,
                 skip_rows_after_names=1,  # the header line, for names that are generated
             ),
-            pyarrow.csv.ParseOptions(newlines_in_values=True, delimiter=self._delimiter),
+            pyarrow.csv.ParseOptions(newlines_in_values=True, delimiter=self.delimiter),
             # An empty cell is an error in a number and empty text in a text, never nothing, unless it is dropped.
             pyarrow.csv.ConvertOptions(
                 column_types=types,
                 include_columns=list(types),
                 null_values=_NOTHING if self._drops else [],
                 strings_can_be_null=self._drops,
-                decimal_point=self._decimal_point,
+                decimal_point=self.decimal_point,
             ),
         ) as batches:
             yield from batches

@@ -33,7 +33,7 @@ class JsonlTable(Table):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = path
-        self.names = [str(name) for name in next(self._objects(), {})]
+        self.names = [str(name) for name in next(self.objects(), {})]
         self.metadata = Metadata()
         self.constants: list[Constant] = []
         self.declared_rows = None
@@ -41,12 +41,12 @@ class JsonlTable(Table):
     @cached_property
     def num_rows(self) -> int:
         """Rows in the file."""
-        return sum(1 for _ in self._objects())
+        return sum(1 for _ in self.objects())
 
     def batches(self, columns: Sequence[int], fields: dict[str, Field], rows: int) -> Iterator[dict[int, pa.Array]]:
         """Read these columns, at most ``rows`` rows at a time."""
         start, held = 0, []
-        for item in self._objects():
+        for item in self.objects():
             held.append(item)
             if len(held) == rows:
                 yield self._columns(held, columns, start)
@@ -65,7 +65,8 @@ class JsonlTable(Table):
             last = f"{start} to {start + len(values) - 1}"
             raise ValueError(f"its {name!r} are of different types in rows {last}; write them alike.") from None
 
-    def _objects(self) -> Iterator[dict[str, Any]]:
+    def objects(self) -> Iterator[dict[str, Any]]:
+        """Read one object after another."""
         with self._open() as file:
             row = 0
             while line := file.readline(_LONGEST_LINE):

@@ -59,6 +59,7 @@ class ParquetTable(Table):
             text = _text(file.schema_arrow.metadata)
             check_stated(self.names, text)
             self.metadata = read_marked_text(text)
+            self.is_ours = bool(text)
             self._num_rows = file.metadata.num_rows
             packed = os.path.getsize(self._path)
             largest = max((file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), default=0)

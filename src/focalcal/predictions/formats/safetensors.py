@@ -36,6 +36,7 @@ from focalcal.predictions.formats.parts import (
     write_marked_text,
 )
 from focalcal.predictions.formats.sources import ArrayLayout, ArraySource, FileArray, StoredArray, Take
+from focalcal.predictions.formats.tokens import is_tokens, token_arrays
 from focalcal.predictions.groups import GroupColumn
 from focalcal.predictions.read_options import Choices
 
@@ -105,6 +106,8 @@ def open_source(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
             if len(arrays[name].shape) != 1 or len(arrays[f"{name}_offsets"].shape) != 1:
                 raise ValueError(f"its {name} are corrupt: they are not a row of bytes with a row of offsets.")
             arrays[name] = TextArray(arrays[name], arrays.pop(f"{name}_offsets"))
+    if is_tokens(text):
+        return ArraySource(*token_arrays(arrays, text), choices)
     return ArraySource(arrays, read_marked_text(text), choices)
 
 
