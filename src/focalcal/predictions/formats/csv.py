@@ -139,7 +139,7 @@ class CsvTable(Table):
 
     def rows(self) -> Iterator[list[str]]:
         """Read every row as text, the header first."""
-        with _open_bytes(self._path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+        with open_bytes(self._path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
             yield from csv.reader(text, strict=True, delimiter=self.delimiter)
 
     def _type(self, part: str, field: Field, column: int, parts: Container[str]) -> pa.DataType:
