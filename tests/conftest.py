@@ -25,7 +25,7 @@ settings.load_profile("repeatable")
 _PROCESSES = ("subprocess", "in_processes", "start_processes", "forkserver")
 _BROWSER = ("browser", "readers", "opened")
 _SLOW = ("trained", "auto")
-_TOP = ("benchmarks", "cli", "docs", "examples", "paper", "report", "results", "sweeps", "translation")
+_TOP = ("benchmarks", "cli", "docs", "examples", "integrations", "paper", "report", "results", "sweeps", "translation")
 
 
 def pytest_collection_modifyitems(items):

@@ -162,15 +162,41 @@ def test_weights_images_and_ignored_positions():
         assert float(value) == pytest.approx(wanted[name], abs=1e-6)
 
 
-def test_two_classes_by_one_score_and_class_probabilities():
-    logit, labels = torch.randn(50), torch.randint(2, (50,))
-    metric = CalibrationError(2, logits=True)
-    metric.update(logit, labels)
+def test_one_column_is_measured_as_a_score():
+    logit = torch.randn(50)
+    labels = (torch.rand(50) < logit.sigmoid()).long()
+    metric = updated(CalibrationMetrics(2, logits=True), logit, labels, batch=16)
+    found, wanted = metric.compute(), expected(logit, labels)
+    assert "confident_accuracy" not in found
+    for name in ("ece", "brier", "nll", "accuracy", "classwise_ece", "scaled_nll"):
+        assert float(found[name]) == pytest.approx(wanted[name], abs=1e-5), name
     pairs = torch.stack([torch.zeros(50), logit], 1)
-    assert float(metric.compute()) == pytest.approx(expected(pairs, labels)["ece"], abs=1e-6)
+    assert float(CalibrationError(2, logits=True)(pairs, labels)) == pytest.approx(
+        expected(pairs, labels)["ece"], abs=1e-6
+    )
+    metric.update(pairs, labels)
+    with pytest.raises(ValueError, match="always pass one column, or always two"):
+        metric.compute()
+    with pytest.raises(ValueError, match="confident_accuracy cannot be computed"):
+        CalibrationMetric("confident_accuracy", 2, logits=True).update(logit, labels)
+
+
+def test_a_collection_knows_that_it_measures_a_score():
+    logit, labels = torch.randn(50), torch.randint(2, (50,))
+    single, everything = CalibrationError(2, logits=True), CalibrationMetrics(2, logits=True)
+    collection = MetricCollection({"a": single, "b": everything})
+    updated(collection, logit, labels, batch=16)
+    assert len(collection.compute_groups) == 1
+    found = collection.compute()
+    assert "confident_accuracy" not in found
+    assert float(found["brier"]) == pytest.approx(expected(logit, labels)["brier"], abs=1e-6)
+
+
+def test_class_probabilities():
+    logits, target = torch.randn(50, 2), torch.full((50, 2), 0.5)
     soft = CalibrationMetric("nll", 2, logits=True)
-    soft.update(pairs, torch.full((50, 2), 0.5))
-    assert float(soft.compute()) == pytest.approx(expected(pairs, torch.full((50, 2), 0.5))["nll"], abs=1e-6)
+    soft.update(logits, target)
+    assert float(soft.compute()) == pytest.approx(expected(logits, target)["nll"], abs=1e-6)
 
 
 def test_pictures():

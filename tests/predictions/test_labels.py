@@ -8,8 +8,8 @@ import pandas
 import pytest
 import torch
 
+from focalcal.base.notices import PredictionsWarning
 from focalcal.predictions import Predictions, concatenate, open_predictions
-from focalcal.predictions.checks import PredictionsWarning
 
 PROBS = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
 

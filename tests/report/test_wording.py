@@ -52,7 +52,7 @@ def two_errors(confidences=(0.95, 0.65), n=4000):
     generator = torch.Generator().manual_seed(0)
     confidence = torch.tensor(confidences).repeat(n // 2)
     right = torch.rand(n, generator=generator) < torch.tensor([0.80, 0.80]).repeat(n // 2)
-    return Predictions.from_probs(confidence, right)
+    return Predictions.from_probs(confidence, right, of="top")
 
 
 def test_errors_that_cancel_out():
@@ -82,7 +82,7 @@ def test_a_class_of_few_samples_is_not_accused():
 
 def of_confidence(n, right, confidence):
     """Binary predictions of which so many are right, said with one confidence."""
-    return Predictions.from_probs(torch.full((n,), confidence), torch.arange(n) < right)
+    return Predictions.from_probs(torch.full((n,), confidence), torch.arange(n) < right, of="top")
 
 
 def test_few_samples_show_nothing_either_way():
@@ -125,7 +125,9 @@ def test_soft_labels_are_named():
     soft = torch.nn.functional.one_hot(preds.labels, 3) * 3 + 1
     found = model(Predictions.from_logits(preds.values, soft, labels_are="counts"))
     assert "the labels are soft" in next_steps(found)[-1]
-    assert model_content(found)["facts"] == "200 samples, 3 classes, soft labels"
+    assert model_content(found)["facts"].startswith(
+        "200 samples, 3 classes, soft labels. Calibration of the probability"
+    )
 
 
 def test_the_range_of_a_perfect_model_stands_beside_the_ece():

@@ -19,12 +19,14 @@ class Measure:
         sentence: What is compared with what.
         confidence: What stands on the horizontal axis of a reliability diagram.
         outcome: What stands on the vertical axis.
+        left_out: Sentence about metrics that there are not, and others that mean something else; empty for none.
     """
 
     title: str
     sentence: str
     confidence: str
     outcome: str
+    left_out: str = ""
 
 
 MEASURES: Mapping[Of, Measure] = {
@@ -39,12 +41,15 @@ MEASURES: Mapping[Of, Measure] = {
         sentence="the score, which is the probability of class 1, against how often class 1 occurs",
         confidence="score",
         outcome="frequency of class 1",
+        left_out="Of a score, what is told apart by right and wrong answers, and |S99|, is left out.",
     ),
     "confidence": Measure(
         title="the confidence of each answer",
         sentence="the confidence of each answer against how often such answers are right",
         confidence="confidence",
         outcome="accuracy",
+        left_out="NLL and Brier score are those of the confidence as the probability of being right; metrics that need "
+        "the probabilities of all classes (classwise-ECE, entropy, top-5 accuracy) are left out.",
     ),
 }
 

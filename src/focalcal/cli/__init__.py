@@ -5,6 +5,7 @@ import sys
 import typer
 
 from focalcal._version import __version__
+from focalcal.cli.apply import apply
 from focalcal.cli.calibrate import calibrate
 from focalcal.cli.compare import compare
 from focalcal.cli.data import data_app
@@ -29,7 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (demo, train, sweep, evaluate, compare, calibrate, export, doctor, report, translate):
+for command in (demo, train, sweep, evaluate, compare, calibrate, apply, export, doctor, report, translate):
     app.command(help=help_text(command))(command)
 app.add_typer(recipes_app, name="recipes")
 app.add_typer(data_app, name="data")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from focalcal.base.files import check_destination
+from focalcal.base.measures import MEASURES
 from focalcal.base.progress import note, spinner
 from focalcal.base.remote import is_remote
 from focalcal.cli.gates import GATE_OPTIONS, Gate, Judge, checked_side, chosen_gates
@@ -20,8 +21,8 @@ from focalcal.cli.ood import measure_ood, named_files, print_ood
 from focalcal.cli.options import READ_OPTIONS, Bins, Bootstrap, Json, Level, Seed, names_in, packed
 from focalcal.cli.output import command_line, print_json, results
 from focalcal.cli.sharding import ClusterAddress, ShardOptions, ShardsOn, ShardWorkers, SkipBadShards, are_shards
-from focalcal.metrics.catalogue import METRICS
-from focalcal.report.readings import written, written_interval
+from focalcal.metrics.catalogue import METRICS, describe_metric
+from focalcal.report.readings import data_size, measured_by, written, written_interval
 from focalcal.report.verdict import verdict
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ def evaluate(
       focalcal evaluate test.parquet --by region --max-ece 0.05 --each-group
       focalcal evaluate test.npz --report report.html
       focalcal evaluate test.npz --ood other=new.npz
-      focalcal evaluate scores.csv --probs-key score --labels-key truth
+      focalcal evaluate scores.csv --probs-key score --labels-key truth --positive-label fraud
+      focalcal evaluate answers.csv --confidence-key conf --correct-key ok
       focalcal evaluate 'preds/*.parquet' --skip-bad-shards
     """
     thresholds = chosen_gates(gates)
@@ -213,6 +215,7 @@ class _Measurement:
             "file": self.file,
             "kind": self.kind,
             "split": self.split,
+            "measured": MEASURES[self.evaluation.of].sentence,
             **self.evaluation.to_dict(),
             "bootstrap": settings["bootstrap"],
             "seed": settings["seed"],
@@ -228,7 +231,8 @@ class _Measurement:
         """Print the table and the verdict."""
         console, found = results(), self.evaluation
         split = "" if self.split is None else f", split {self.split}"
-        console.print(f"{self.name}: {found.n:,} samples, {found.num_classes} classes, {found.bins} bins{split}")
+        console.print(f"{self.name}: {data_size(found)}{split}")
+        console.print(measured_by(found.of))
         console.print(_metrics_table(found))
         for sentence in (*verdict(found), *found.notes, *([] if self.other_bins is None else [str(self.other_bins)])):
             console.print(sentence)
@@ -337,8 +341,9 @@ def _metrics_table(found: Evaluation) -> Table:
             table.add_section()
         group = METRICS[name].group
         interval = written_interval(found.intervals.get(name), partial(written, name))
-        cells = [written(name, value), interval, METRICS[name].reading]
-        table.add_row(METRICS[name].heading, *(cells if found.intervals else cells[::2]))
+        metric = describe_metric(name, found.of)
+        cells = [written(name, value), interval, metric.reading]
+        table.add_row(metric.heading, *(cells if found.intervals else cells[::2]))
     return table
 
 

@@ -6,11 +6,13 @@
 import re
 import sys
 import traceback
+import warnings
 from pathlib import Path
 
 import typer
 
 from focalcal._version import __version__
+from focalcal.base.notices import PredictionsWarning
 from focalcal.base.progress import note
 
 # Newer versions of typer have a click of their own; the base of BadParameter is the usage error of either.
@@ -21,8 +23,11 @@ _ERRORS_OF_INPUT = (ValueError, TypeError, OSError, OverflowError, MemoryError)
 _EXTRA = re.compile(r"focalcal\[\w+\]")
 
 # The library speaks of keyword arguments, a user of the command has options.
-_KEYWORDS = r"(?:logits|probs|labels|weights|ids|groups|clusters)_key|ignore_index|allow_duplicate_ids|allow_test"
-_SHORT = {"groups_key": "--by", "clusters_key": "--clusters"}
+_KEYS = r"(?:logits|probs|labels|weights|ids|confidence|correct|predicted|clusters|groups)_key"
+_OTHERS = r"ignore_index|allow_duplicate_ids|allow_test|drop_missing|class_dim|class_names|labels_are|positive_class"
+_KEYWORDS = rf"{_KEYS}|{_OTHERS}"
+# Options that are not called like the keyword argument.
+_RENAMED = {"positive_class": "--positive-label", "groups_key": "--by", "clusters_key": "--clusters"}
 _KEYWORD = re.compile(rf"(?<![\w./\\-])({_KEYWORDS})(?:=(?:True|'([^']*)'))?(?!\.?\w)")
 _NUMBER = re.compile(r"\b(bins|bootstrap|level|seed)=(\d+(?:\.\d+)?)")
 _FUNCTION = re.compile(r"\buse from_(logits|probs)\b")
@@ -33,7 +38,10 @@ def run(app: typer.Typer) -> int:
     shows_traceback = "--traceback" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--traceback"]
     try:
-        code = app(standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning  # type: ignore[assignment]
+            warnings.simplefilter("default", PredictionsWarning)
+            code = app(standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except _UsageError as error:
@@ -45,6 +53,14 @@ def run(app: typer.Typer) -> int:
     if code == _INTERRUPTED:
         note("interrupted.")
     return code if isinstance(code, int) else 0
+
+
+def _show_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object) -> None:
+    """Show a warning of ours as one line, in the words of the command line; others as Python writes them."""
+    if category.__module__.startswith("focalcal."):
+        note(sentence(str(message)))
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
 
 def _report(error: Exception) -> int:
@@ -75,7 +91,7 @@ def sentence(error: BaseException | str) -> str:
 
 
 def _option(match: re.Match[str]) -> str:
-    name = _SHORT.get(match[1], "--" + match[1].replace("_", "-"))
+    name = _RENAMED.get(match[1], "--" + match[1].replace("_", "-"))
     return f"{name} {match[2]}" if match[2] else name
 
 

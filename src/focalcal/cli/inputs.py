@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
+import shutil
+import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +15,14 @@ if TYPE_CHECKING:
     from focalcal.predictions import PredictionsFile
 
 
+# What a file begins with, by the ending that says its format; everything else is a table in text.
+_BEGINNINGS = {b"PAR1": ".parquet", b"PK\x03\x04": ".npz", b"\x1f\x8b": ".csv.gz", b"{": ".jsonl"}
+
+
 def predictions_file(path: Path, split: str = "test") -> Path:
-    """Return the file itself, or the predictions of a split in a run directory."""
+    """Return the file itself, the predictions of a split in a run directory, or for ``-`` what stdin gives."""
+    if str(path) == "-":
+        return _saved_input()
     if not path.is_dir():
         return path
     from focalcal.training import RunDirectory
@@ -22,6 +33,21 @@ def predictions_file(path: Path, split: str = "test") -> Path:
             f"{path} is a folder without predictions/{split}.safetensors; give a predictions file or a run directory."
         )
     return inside
+
+
+@functools.cache
+def _saved_input() -> Path:
+    """Save stdin to a temporary file, because files are read more than once; it is removed at the end."""
+    with tempfile.NamedTemporaryFile(delete=False) as file:
+        atexit.register(lambda: Path(file.name).unlink(missing_ok=True))
+        shutil.copyfileobj(sys.stdin.buffer, file)
+        file.seek(0)
+        first = file.read(8)
+    endings = (ending for beginning, ending in _BEGINNINGS.items() if first.startswith(beginning))
+    named = Path(file.name).with_name(f"{Path(file.name).name}-stdin{next(endings, '.csv')}")
+    Path(file.name).rename(named)
+    atexit.register(lambda: named.unlink(missing_ok=True))
+    return named
 
 
 def open_input(path: Path | str, reading: Mapping[str, Any], split: str = "test") -> PredictionsFile:

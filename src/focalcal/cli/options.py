@@ -27,11 +27,13 @@ ByDate = Annotated[
 ]
 
 
-def option(name: str, kind: Any, help: str, *, hidden: bool = False, panel: str | None = None) -> inspect.Parameter:
+def option(
+    name: str, kind: Any, help: str, *, flag: str | None = None, hidden: bool = False, panel: str | None = None
+) -> inspect.Parameter:
     """Make one option, ``--like-this`` for the name ``like_this``, that is None (or False) where it is not given."""
     info = typer.Option(
         False if kind is bool else None,
-        f"--{name.replace('_', '-')}",
+        flag or f"--{name.replace('_', '-')}",
         help=help,
         hidden=hidden,
         show_default=False,
@@ -42,9 +44,23 @@ def option(name: str, kind: Any, help: str, *, hidden: bool = False, panel: str 
 
 _PANEL = "How files are read"
 READ_OPTIONS = [
-    option("logits_key", str | None, "The array or column(s) with logits, if not called logits.", panel=_PANEL),
+    option(
+        "logits_key",
+        str | None,
+        "The array or column(s) with logits, if not called logits: one name, several (cat,dog,eel), or how they begin.",
+        panel=_PANEL,
+    ),
     option("probs_key", str | None, "Those with probabilities, if not called probs or predictions.", panel=_PANEL),
     option("labels_key", str | None, "Those with labels, if not called labels, label or ground_truth.", panel=_PANEL),
+    option("confidence_key", str | None, "The column with one confidence per answer, instead of those.", panel=_PANEL),
+    option("correct_key", str | None, "Beside it, the column that says whether each answer was right.", panel=_PANEL),
+    option("predicted_key", str | None, "Or the class of each answer, right where it is the label's.", panel=_PANEL),
+    option("positive_class", str | None, "The label whose score the column is.", flag="--positive-label", panel=_PANEL),
+    option("of", str | None, "top: measure a score by its predicted class; score: two columns as one.", panel=_PANEL),
+    option("class_dim", int | None, "The axis of the classes of arrays (N, T, K): -1; 1 by default.", panel=_PANEL),
+    option("class_names", str | None, "Names of the classes in the order of the columns: cat,dog,eel.", panel=_PANEL),
+    option("labels_are", str | None, "counts: rows of labels are votes, and are divided by their sum.", panel=_PANEL),
+    option("clusters_key", str | None, "The column with the image, sentence or user of a sample.", panel=_PANEL),
     option("weights_key", str | None, "The one with weights, if not called weights or weight.", panel=_PANEL),
     option("ids_key", str | None, "The one with ids, if not called ids or id.", panel=_PANEL),
     option("kind", str | None, "logits or probs: which to read of a file with both, or of an npy.", panel=_PANEL),
@@ -53,6 +69,7 @@ READ_OPTIONS = [
     option("ignore_index", int | None, "Samples with this label are left out; -100 by default.", panel=_PANEL),
     option("tolerance", float | None, "How far from 1 a row of probabilities may sum.", panel=_PANEL),
     option("allow_duplicate_ids", bool, "Accept an id that occurs more than once.", panel=_PANEL),
+    option("drop_missing", bool, "Leave out rows without a value, and count them.", panel=_PANEL),
 ]
 # Labels and a split belong to one file: these are for commands that read several.
 READ_MANY_OPTIONS = [parameter for parameter in READ_OPTIONS if parameter.name not in ("labels", "split")]
@@ -73,6 +90,8 @@ def packed(into: str, options: Sequence[inspect.Parameter]) -> Callable[[Command
         def run(**arguments: Any) -> None:
             chosen = {name: arguments.pop(name) for name in names}
             given = {name: value for name, value in chosen.items() if value is not None and value is not False}
+            if isinstance(given.get("class_names"), str):
+                given["class_names"] = [name.strip() for name in given["class_names"].split(",")]
             command(**arguments, **{into: given})
 
         parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*others, *options)]

@@ -196,7 +196,7 @@ class CalibrationCallback(Callback):
             sums = _reduce(trainer, self._sums.get(loader), self.bins, self.metrics)
             if sums is None:
                 continue
-            found = sums.compute(choose_metrics(self.metrics, sums.num_classes))
+            found = sums.compute(choose_metrics(self.metrics, sums.num_classes, sums.of))
             suffix = "" if len(loaders) == 1 else f"/dataloader_idx_{loader}"  # as Lightning's own
             named = {f"{stage}/{name}{suffix}": value for name, value in found.items()}
             # The same everywhere already; without sync_dist Lightning would warn that it might not be.
@@ -225,7 +225,7 @@ class CalibrationCallback(Callback):
 
 
 def _new_sums(num_classes: int, bins: int, metrics: Sequence[str] | None) -> FixedSums:
-    return FixedSums.for_metrics(choose_metrics(metrics, num_classes), num_classes, bins)
+    return FixedSums.for_metrics(metrics or (), num_classes, bins)
 
 
 def _reduce(trainer: Trainer, sums: FixedSums | None, bins: int, metrics: Sequence[str] | None) -> FixedSums | None:

@@ -63,7 +63,7 @@ class CalibrationMetrics(Metric):
         if not isinstance(logits, bool):
             raise TypeError(f"logits must be True (logits) or False (probabilities), got {logits!r}.")
         self.num_classes, self.logits, self.bins, self.ignore_index = num_classes, logits, bins, ignore_index
-        self.names = choose_metrics(metrics, num_classes)
+        self.metrics = None if metrics is None else tuple(choose_metrics(metrics, num_classes))
         for name, tensor in self._new_sums().tensors().items():
             self.add_state(name, tensor, dist_reduce_fx="sum")
 
@@ -71,24 +71,26 @@ class CalibrationMetrics(Metric):
         """Add a batch.
 
         Args:
-            preds: (N, K) or (N, K, d1, …) logits or probabilities, as ``logits`` says; (N,) or (N, 1) for two classes.
+            preds: (N, K) or (N, K, d1, …) logits or probabilities, as ``logits`` says. For two classes also one column,
+                (N,) or (N, 1): the score of class 1, which is measured as a score.
             target: (N,) or (N, d1, …) classes, or class probabilities of the shape of ``preds``.
             weights: (N,) or (N, d1, …), at least 0.
         """
-        batch = self._new_sums()
-        batch.add(
-            batch_predictions(
-                preds.detach(), target, logits=self.logits, weights=weights, ignore_index=self.ignore_index
-            )
+        given = batch_predictions(
+            preds.detach(), target, logits=self.logits, weights=weights, ignore_index=self.ignore_index
         )
+        choose_metrics(self.metrics, self.num_classes, given.of)  # raises where a score does not have one
+        batch = self._new_sums()
+        batch.add(given)
         for name, tensor in batch.tensors().items():
             state: Tensor = getattr(self, name)
             state.add_(tensor.to(state.device))
 
     def compute(self) -> dict[str, Tensor] | Tensor:
         """Compute all metrics of everything since the last reset; NaN where one is undefined."""
-        device = self.counts.device
-        return {name: torch.tensor(value, device=device) for name, value in self._sums().compute(self.names).items()}
+        sums, device = self._sums(), self.counts.device
+        names = choose_metrics(self.metrics, self.num_classes, sums.of)
+        return {name: torch.tensor(value, device=device) for name, value in sums.compute(names).items()}
 
     def bounds(self) -> dict[str, float]:
         """Bound how far AdaECE, the KS error and smooth ECE may be off, for what this process has seen."""
@@ -99,7 +101,7 @@ class CalibrationMetrics(Metric):
         return self._plot(val, ax)
 
     def _new_sums(self) -> FixedSums:
-        return FixedSums.for_metrics(self.names, self.num_classes, self.bins)
+        return FixedSums.for_metrics(self.metrics or (), self.num_classes, self.bins)
 
     def _sums(self) -> FixedSums:
         return self._new_sums().load({name: getattr(self, name) for name in self._defaults})

@@ -178,7 +178,7 @@ class EvaluationMetrics:
             compute_result: None without ``batch_eval_metrics``; else whether this batch is the last.
         """
         preds = self._predictions(evaluated)
-        names = choose_metrics(self.metrics, preds.num_classes)
+        names = choose_metrics(self.metrics, preds.num_classes, preds.of)
         if compute_result is None:
             return self._measure(preds, names)
         if self._sums is None:

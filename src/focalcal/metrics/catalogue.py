@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from focalcal.base.measures import Of
@@ -271,6 +271,36 @@ METRICS: Mapping[str, Metric] = {
         better="higher",
     ),
 }
+
+
+# What the words are where predictions are scores.
+_OF_SCORES: Mapping[str, Mapping[str, str]] = {
+    "error": {"reading": "how often the more probable class is wrong"},
+    "accuracy": {"reading": "how often the more probable class is right"},
+    "ece": {"reading": "how far the score is off, on average"},
+    "smooth_ece": {"reading": "how far the score is off, without bins"},
+    "ks_error": {"reading": "largest sum of gaps up to a score"},
+    "signed_gap": {
+        "title": "mean score − frequency of class 1",
+        "reading": "above 0 scores are too high, below 0 too low",
+    },
+    "mean_confidence": {"title": "mean score", "reading": "how probable it says class 1 is"},
+}
+
+
+def describe_metric(name: str, of: Of) -> Metric:
+    """Return a metric with the words for what calibration is measured of.
+
+    Examples:
+        >>> describe_metric("signed_gap", "score").title, describe_metric("signed_gap", "top").title
+        ('mean score − frequency of class 1', 'mean confidence − accuracy')
+    """
+    metric = METRICS[name]
+    if of == "confidence" and name == "nll":
+        metric = replace(metric, reading="loss of the confidence as a probability; lower is better")
+    if of != "top" and name == "brier":
+        metric = replace(metric, reading="squared error of the probability, 0 to 1", range=(0.0, 1.0))
+    return replace(metric, **_OF_SCORES.get(name, {})) if of == "score" else metric  # type: ignore[arg-type]
 
 
 def names_for(names: Iterable[str], num_classes: int, of: Of) -> tuple[str, ...]:

@@ -42,18 +42,21 @@ class FoldedClassSums:
         num_classes: K.
         bins: M.
         weighted: Whether samples come with weights.
+        clusters: (N,) number of the cluster of every row that will come, by which folds go instead of by row; or None.
     """
 
-    def __init__(self, num_classes: int, bins: int, weighted: bool) -> None:
+    def __init__(self, num_classes: int, bins: int, weighted: bool, clusters: Tensor | None = None) -> None:
         self.folds = [ClassSums.zeros(num_classes, bins, weighted) for _ in range(FOLDS)]
-        self._rows = 0
+        self._rows, self._clusters = 0, clusters
 
-    def add(self, probs: Tensor, label: Tensor, weight: Tensor | None, fold: Tensor | None = None) -> None:
-        """Add the next rows of the data, to the folds (N,) given, or by the number of the row."""
+    def add(self, probs: Tensor, label: Tensor, weight: Tensor | None) -> None:
+        """Add the next rows of the data."""
+        end = self._rows + len(probs)
+        fold = None if self._clusters is None else self._clusters[self._rows : end] % FOLDS
         for number, sums in enumerate(self.folds):
             part = slice((number - self._rows) % FOLDS, None, FOLDS) if fold is None else fold == number
             sums.add(probs[part], label[part], None if weight is None else weight[part])
-        self._rows += len(probs)
+        self._rows = end
 
     def total(self) -> ClassSums:
         """Return the sums over all folds."""

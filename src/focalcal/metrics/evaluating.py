@@ -3,8 +3,11 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
+from torch import Tensor
+
+from focalcal.base.measures import MEASURES
 from focalcal.metrics.binning import check_bins
 from focalcal.metrics.bootstrap.interval_methods import Interval, check_method
 from focalcal.metrics.bootstrap.intervals import check_resampling, checked_names, replicate, without_loss_parts
@@ -22,13 +25,15 @@ from focalcal.metrics.samples import (
     SampleStatistics,
     StatisticsStore,
     block_statistics,
+    cluster_numbers,
     confidence_samples,
     measured,
+    predictions_of,
 )
 from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.streaming.large_files import evaluate_file
 from focalcal.metrics.sums import Sums, means_of_samples, values
-from focalcal.predictions import Predictions, PredictionsFile, open_predictions
+from focalcal.predictions import Kind, Predictions, PredictionsFile, open_predictions
 from focalcal.predictions.masking import answer_classes
 
 Predicted = Predictions | PredictionsFile | str | os.PathLike[str]
@@ -40,8 +45,9 @@ _OF_STATISTICS: set[Source] = {"means", "classes", "outputs"}
 
 
 def evaluate(
-    preds: Predicted,
-    *,
+    preds: Predicted | Any,
+    *arrays: Any,
+    kind: Kind | None = None,
     metrics: Sequence[str] | None = None,
     bins: int = 15,
     intervals: bool = True,
@@ -64,7 +70,10 @@ def evaluate(
     ``Evaluation.calibration_test`` whether chance alone explains the ECE.
 
     Args:
-        preds: Predictions, or the path of a file of them, or a file that `open_predictions` opened.
+        preds: Predictions, or the path of a file of them, or a file that `open_predictions` opened; or an array of
+            logits or probabilities, as ``kind`` says.
+        *arrays: Labels, beside an array.
+        kind: ``"logits"`` or ``"probs"``, for arrays.
         metrics: Names, see ``METRICS``; None for all of them. Only what they need is computed.
         bins: Number of bins of the binned metrics.
         intervals: Whether to compute confidence intervals at all.
@@ -95,10 +104,11 @@ def evaluate(
         check_method(method)
     if intervals:
         check_resampling(resamples or 1, level, seed)
-    source = _opened(preds, by)
+    source = _opened(predictions_of("evaluate", preds, arrays, kind) if arrays or kind is not None else preds, by)
     columns = check_columns(by, tuple(source.groups))
     names = checked_names(metrics, len(answer_classes(source)), tuple(METRICS), source.of)
-    notes: tuple[str, ...] = ()
+    left_out = MEASURES[source.of].left_out
+    notes: tuple[str, ...] = (left_out,) if left_out and metrics is None else ()
     if source.masked_classes:
         names, notes = without_loss_parts(names, metrics is not None), (_masking_note(source),)
     request = EvaluationRequest(names, metrics is not None, bins, intervals, method, resamples, level, seed, columns)
@@ -115,10 +125,12 @@ def evaluate(
     return replace(evaluation, notes=(*notes, *evaluation.notes))
 
 
-def _opened(preds: Predicted, by: str | Sequence[str] | None) -> Predictions | PredictionsFile:
+def _opened(preds: Predicted | Any, by: str | Sequence[str] | None) -> Predictions | PredictionsFile:
     """Read the data; what is too large to be read whole stays a file."""
     if isinstance(preds, Predictions):
         return preds
+    if not isinstance(preds, PredictionsFile | str | os.PathLike):
+        return measured(preds)
     columns = () if by is None else (by,) if isinstance(by, str) else tuple(by)
     file = preds if isinstance(preds, PredictionsFile) else open_predictions(preds, groups_key=columns)
     file.check_labels()
@@ -137,13 +149,15 @@ def _masking_note(source: Predictions | PredictionsFile) -> str:
 def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Evaluation:
     needed, methods = {METRICS[name].source for name in request.names}, request.methods()
     resampled = [name for name, method in methods.items() if method != "honest"]
+    clusters = cluster_numbers(preds)
     stats: SampleStatistics | None = None
     folds: ClassGapFolds | None = None
     if needed & _OF_STATISTICS or resampled:
-        stats, classes = _statistics(preds, request.bins, "classes" in needed, methods.get("classwise_ece") == "honest")
+        in_folds = methods.get("classwise_ece") == "honest"
+        stats, classes = _statistics(preds, request.bins, "classes" in needed, in_folds, clusters)
         if isinstance(classes, FoldedClassSums):
             folds, classes = classes.gaps(), classes.total()
-        gaps = SampledGaps(stats, request.bins)
+        gaps = SampledGaps(stats, request.bins, clusters)
         sums = replace(
             _sums(stats, gaps, request.bins, needed),
             means=means_of_samples(stats),
@@ -152,7 +166,7 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
         )
     else:
         samples = confidence_samples(preds)
-        gaps = SampledGaps(samples, request.bins)
+        gaps = SampledGaps(samples, request.bins, clusters)
         sums = _sums(samples, gaps, request.bins, needed)
     found = {name: float(value) for name, value in values(sums, request.names).items()}
     bounds = {} if sums.residuals is None else {"smooth_ece": float(sums.residuals.solution[1])}
@@ -164,7 +178,7 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
     for name in methods.keys() - ends.keys() - {"classwise_ece"}:
         ends[name] = honest.interval(name, found[name], request.level)
     if folds is not None:
-        ends["classwise_ece"] = ClasswiseInterval(preds, folds, seed=request.seed).at(request.level)
+        ends["classwise_ece"] = ClasswiseInterval(preds, folds, clusters, request.seed).at(request.level)
     return Evaluation(
         values=found,
         n=n,
@@ -189,14 +203,14 @@ def _resampled(
 
 
 def _statistics(
-    preds: Predictions, bins: int, with_classes: bool, in_folds: bool
+    preds: Predictions, bins: int, with_classes: bool, in_folds: bool, clusters: Tensor | None
 ) -> tuple[SampleStatistics, ClassSums | FoldedClassSums | None]:
     """Compute everything about each sample, and the sums by class, in one pass."""
     store = StatisticsStore(len(preds))
     classes: ClassSums | FoldedClassSums | None = None
     if with_classes:
         shape = preds.num_classes, bins, preds.weights is not None
-        classes = FoldedClassSums(*shape) if in_folds else ClassSums.zeros(*shape)
+        classes = FoldedClassSums(*shape, clusters) if in_folds else ClassSums.zeros(*shape)
     for stats, probs in block_statistics(preds):
         store.add(stats)
         if classes is not None:

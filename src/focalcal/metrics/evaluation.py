@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from focalcal.base.files import null_for_nan
 from focalcal.base.measures import MEASURES, Of
-from focalcal.metrics.catalogue import METRICS, IntervalMethod
+from focalcal.metrics.catalogue import METRICS, IntervalMethod, describe_metric
 
 if TYPE_CHECKING:
     from focalcal.metrics.group_results import GroupTable
@@ -181,7 +181,11 @@ class Evaluation:
 
     def _rows(self) -> list[tuple[str, str, str]]:
         return [
-            (METRICS[name].heading if name in METRICS else name, _text(value), _interval_text(self.intervals.get(name)))
+            (
+                describe_metric(name, self.of).heading if name in METRICS else name,
+                _text(value),
+                _interval_text(self.intervals.get(name)),
+            )
             for name, value in self.values.items()
         ]
 

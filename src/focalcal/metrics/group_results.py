@@ -9,7 +9,8 @@ from typing import Any
 
 from focalcal.base.files import null_for_nan
 from focalcal.base.markdown import markdown_table
-from focalcal.metrics.catalogue import METRICS
+from focalcal.base.measures import Of
+from focalcal.metrics.catalogue import METRICS, describe_metric
 from focalcal.metrics.evaluation import SIGNIFICANT, Evaluation
 
 # A table for people has no more rows than this; all groups are in `Evaluation.groups` and in JSON.
@@ -71,7 +72,7 @@ class GroupResult:
         if self.calibration.is_significant:
             found.append("miscalibrated")
         if self.gap.is_significant and self.gap.difference is not None:
-            found.append(f"confidence − accuracy {'above' if self.gap.difference > 0 else 'below'} the rest")
+            found.append(f"{_short_gap(self.evaluation.of)} {'above' if self.gap.difference > 0 else 'below'} the rest")
         if self.error.is_significant and self.error.difference is not None:
             found.append(f"error {'above' if self.error.difference > 0 else 'below'} the rest")
         return tuple(found)
@@ -111,6 +112,10 @@ class GroupTable:
         return {name: result.evaluation for name, result in self.results.items()}
 
     @property
+    def _of(self) -> Of:
+        return next((one.evaluation.of for one in self.results.values()), "top")
+
+    @property
     def worst(self) -> GroupResult | None:
         """The group of which most is known to be wrong; None where nothing is significant."""
         found = [result for result in self.results.values() if max(result.severity) > 0 or result.findings]
@@ -136,7 +141,7 @@ class GroupTable:
             if failed
             else "no group fails the test of calibration"
         ]
-        for what, title in (("gap", "mean confidence − accuracy"), ("error", "error")):
+        for what, title in (("gap", describe_metric("signed_gap", self._of).title), ("error", "error")):
             names = [one.name for one in results if getattr(one, what).is_significant]
             if names:
                 verb = "differs" if len(names) == 1 else "differ"
@@ -154,7 +159,7 @@ class GroupTable:
         """
         results = self.ordered()[:MOST_ROWS]
         names = [name for name in metrics or TABLE_METRICS if any(name in one.evaluation.values for one in results)]
-        headings = [self.column, "finding", "n", *(METRICS[name].heading for name in names)]
+        headings = [self.column, "finding", "n", *(describe_metric(name, self._of).heading for name in names)]
         return headings, [
             [
                 one.name,
@@ -189,11 +194,17 @@ class GroupTable:
         return content
 
 
+def _short_gap(of: Of) -> str:
+    return describe_metric("signed_gap", of).title.removeprefix("mean ")
+
+
 def _describe(result: GroupResult) -> str:
     values = result.evaluation.values
     parts = [", ".join(result.findings)]
     shown = [name for name in ("signed_gap", "error", "ece") if name in values]
-    parts += [f"{METRICS[name].title} {METRICS[name].format(values[name])}" for name in shown]
+    parts += [
+        f"{describe_metric(name, result.evaluation.of).title} {METRICS[name].format(values[name])}" for name in shown
+    ]
     return f"{result.name} ({'; '.join(parts)}; n = {result.evaluation.n:,})"
 
 

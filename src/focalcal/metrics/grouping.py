@@ -19,7 +19,7 @@ from focalcal.metrics.group_moments import FEWEST_SAMPLES, Contrast, GroupMoment
 from focalcal.metrics.group_results import GroupResult, GroupTable, GroupTest
 from focalcal.metrics.honest_intervals import SampledGaps
 from focalcal.metrics.independent_units import Bins, Units
-from focalcal.metrics.samples import ConfidenceSamples, SampleStatistics, sample_statistics
+from focalcal.metrics.samples import ConfidenceSamples, SampleStatistics, cluster_numbers, sample_statistics
 from focalcal.metrics.sums import RowsOfSums, names_from, values
 from focalcal.predictions import Predictions
 from focalcal.predictions.groups import GroupColumn
@@ -96,10 +96,10 @@ def evaluate_groups(
         evaluate: Evaluates the predictions of one group.
     """
     groups = NumberedGroups.of(preds.groups[column], preds.weights)
-    stats, rows = sample_statistics(preds), groups.rows()
-    gap, error = _contrasts(preds, stats, groups)
+    stats, rows, clusters = sample_statistics(preds), groups.rows(), cluster_numbers(preds)
+    gap, error = _contrasts(stats, groups, clusters)
     p_values = [
-        calibration_p_value(_units(stats, preds.clusters, part, request.bins), request.bins, request.seed, len(rows))
+        calibration_p_value(_units(stats, clusters, part, request.bins), request.bins, request.seed, len(rows))
         for part in rows
     ]
     tests = make_tests(gap, error, p_values)
@@ -112,15 +112,15 @@ def evaluate_groups(
     return GroupTable(column, results, group_notes(len(rows), len(chosen), [len(part) for part in rows]))
 
 
-def _contrasts(preds: Predictions, stats: SampleStatistics, groups: NumberedGroups) -> tuple[Contrast, Contrast]:
+def _contrasts(stats: SampleStatistics, groups: NumberedGroups, clusters: Tensor | None) -> tuple[Contrast, Contrast]:
     counted = groups.codes >= 0
     codes, number = groups.codes.clamp(min=0), len(groups.names)
-    if preds.clusters is None:
+    if clusters is None:
         moments = GroupMoments.of(stats, codes, number)
         return moments.gap_contrast(), moments.error_contrast()
     weight = (stats.mass * counted).numpy()
     gap, wrong = (stats.confidence - stats.correct.double()).numpy(), (~stats.right).double().numpy()
-    of_gap, of_error = (cluster_contrast(x, weight, codes, number, preds.clusters) for x in (gap, wrong))
+    of_gap, of_error = (cluster_contrast(x, weight, codes, number, clusters) for x in (gap, wrong))
     return of_gap, of_error
 
 

@@ -27,9 +27,15 @@ from focalcal.metrics.gap_intervals import (
     largest_gap_interval,
     partial_sum_interval,
 )
-from focalcal.metrics.independent_units import FOLDS, Bins, CellSamples, ClusterUnits, SampleUnits, Units
+from focalcal.metrics.independent_units import Bins, CellSamples, ClusterUnits, SampleUnits, Units
 from focalcal.metrics.ranking import RankedSamples, Ranking, ada_ece, debiased_ece, ks_error
-from focalcal.metrics.samples import ConfidenceSamples, block_probabilities, confidence_samples, measured
+from focalcal.metrics.samples import (
+    ConfidenceSamples,
+    block_probabilities,
+    cluster_numbers,
+    confidence_samples,
+    measured,
+)
 from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.smooth_intervals import smooth_interval
 from focalcal.metrics.sums import Sums
@@ -209,21 +215,19 @@ class CalibrationErrors:
     Args:
         preds: Predictions with labels.
         bins: Number of bins of the binned metrics.
-        clusters: (N,) int64 numbers from 0 on of the clusters that samples belong to; None where they are independent.
         seed: Seed for the draws of what a perfectly calibrated model would show.
 
     Attributes:
         estimates: The errors by the metric's name.
     """
 
-    def __init__(self, preds: Predictions, bins: int = 15, clusters: Tensor | None = None, seed: int = 0) -> None:
+    def __init__(self, preds: Predictions, bins: int = 15, seed: int = 0) -> None:
         preds = measured(preds)
         samples = confidence_samples(preds)
-        sums, start = FoldedClassSums(preds.num_classes, bins, preds.weights is not None), 0
+        clusters = cluster_numbers(preds)
+        sums = FoldedClassSums(preds.num_classes, bins, preds.weights is not None, clusters)
         for block, probs in block_probabilities(preds):
-            fold = None if clusters is None else clusters[start : start + len(block)] % FOLDS
-            sums.add(probs, block.hard_labels, block.weights, fold)
-            start += len(block)
+            sums.add(probs, block.hard_labels, block.weights)
         gaps = SampledGaps(samples, bins, clusters)
         self._of_confidence = HonestIntervals(gaps, seed)
         self._classwise = ClasswiseInterval(preds, sums.gaps(), clusters, seed)

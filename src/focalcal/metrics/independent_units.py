@@ -151,7 +151,7 @@ class CellSamples:
     Attributes:
         cell: The cell, below ``cells``.
         confidence: Between 0 and 1.
-        correct: Bool.
+        correct: Bool; or the share of right ones, where a row stands for several samples.
         weight: Not negative.
         unit: The number of the sample in the whole data, or of its cluster.
         cells: The number of cells, P.
@@ -159,7 +159,7 @@ class CellSamples:
 
     cell: Integers
     confidence: Array
-    correct: npt.NDArray[np.bool_]
+    correct: npt.NDArray[np.bool_] | Array
     weight: Array
     unit: Integers
     cells: int

@@ -20,10 +20,6 @@ _SUM_IS_ONE = 1e-12
 LabelsAre = Literal["probs", "counts"]
 
 
-class PredictionsWarning(UserWarning):
-    """Something about predictions that was assumed or left out."""
-
-
 @dataclass(frozen=True)
 class Where:
     """Turns the index of a row, after flattening and dropping, into words that a user can follow back.

@@ -16,8 +16,9 @@ import torch
 from focalcal.base.chunks import IN_CACHE
 from focalcal.base.files import regular_file
 from focalcal.base.measures import Of
+from focalcal.base.notices import PredictionsWarning
 from focalcal.base.remote import LocalCopy, is_remote
-from focalcal.predictions.checks import PredictionsWarning, Where, check_some_weight
+from focalcal.predictions.checks import Where, check_some_weight
 from focalcal.predictions.confidence_pairs import prepare_pairs
 from focalcal.predictions.container import (
     Predictions,
@@ -37,6 +38,8 @@ from focalcal.predictions.labels import LabelNames, TextsSoFar, is_text
 from focalcal.predictions.read_options import Choices, ReadOptions
 from focalcal.predictions.rows import Kind, prepare_rows
 from focalcal.predictions.tensors import cpu_tensor
+
+_LONGEST_REASON = 300  # characters of a library's message, which may quote the file
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,16 @@ class PredictionsFile:
         """Rows that the file has, including those that are dropped for their label being ``ignore_index``."""
         with reading(self.path, self._opened.broken):
             return self._opened.source.num_samples * self._positions
+
+    @property
+    def source(self) -> Source:
+        """The opened file, as its format reads it."""
+        return self._opened.source
+
+    @property
+    def exchanged(self) -> bool:
+        """Whether the two columns were exchanged, so that the positive class is the second."""
+        return self._positive == 0 and bool(self.source.sample_shape)
 
     def check_labels(self) -> None:
         """Refuse a file without labels, in a sentence that says what it has instead."""
@@ -364,7 +377,8 @@ def reading(path: Path, broken: tuple[type[Exception], ...] = ()) -> Iterator[No
 
 def _first_sentence(error: Exception) -> str:
     """Return the first sentence of a library's message; some have several, on several lines."""
-    return " ".join(str(error).split()).split(". ")[0].rstrip(".") or type(error).__name__
+    sentence = " ".join(str(error).split()).split(". ")[0].rstrip(".") or type(error).__name__
+    return sentence if len(sentence) <= _LONGEST_REASON else f"{sentence[:_LONGEST_REASON]}…"
 
 
 def check_exists(path: Path) -> None:

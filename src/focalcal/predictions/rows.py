@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 import torch
 from torch import Tensor
 
+from focalcal.base.notices import PredictionsWarning
 from focalcal.predictions.checks import (
     LabelsAre,
-    PredictionsWarning,
     Where,
     check_hard_labels,
     check_logits,

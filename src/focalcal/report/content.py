@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from focalcal.metrics import METRICS, Evaluation
+from focalcal.metrics import Evaluation
+from focalcal.metrics.catalogue import describe_metric
 from focalcal.metrics.group_results import GroupTable
-from focalcal.report.readings import counted, written, written_interval
+from focalcal.report.readings import counted, measured_by, written, written_interval
 from focalcal.report.reported_model import ReportedModel
 from focalcal.report.wording import headline, how_fitted, mood, next_steps, sentences
 
@@ -41,7 +42,8 @@ def _group_content(table: GroupTable) -> dict[str, Any]:
 
 def _metric_row(model: ReportedModel, name: str) -> dict[str, str]:
     """Write a metric, uncalibrated and scaled; empty where there is no such number."""
-    row = {"title": METRICS[name].heading, "words": METRICS[name].reading}
+    metric = describe_metric(name, model.before.of)
+    row = {"title": metric.heading, "words": metric.reading}
     for key, evaluation in (("before", model.before), ("after", model.after)):
         values = {} if evaluation is None else evaluation.values
         intervals = {} if evaluation is None else evaluation.intervals
@@ -54,8 +56,9 @@ def _facts(model: ReportedModel) -> str:
     data = model.source.data
     split = "" if data.split is None else f", split {data.split}"
     soft = ", soft labels" if model.has_soft_labels else ""
-    n, k = model.before.n, model.before.num_classes
-    return f"{counted(n, 'sample')}, {counted(k, 'class')}{split}{soft}"
+    n, k, of = model.before.n, model.before.num_classes, model.before.of
+    classes = "" if of == "confidence" else f", {counted(k, 'class')}"
+    return f"{counted(n, 'sample')}{classes}{split}{soft}. {measured_by(of)}"
 
 
 def _tile(model: ReportedModel, name: str) -> dict[str, str]:
@@ -69,11 +72,11 @@ def _tile(model: ReportedModel, name: str) -> dict[str, str]:
             scaled += f" ({_by_chance(model.after)})"
         beside = f"{beside} · {scaled}" if beside else scaled
     return {
-        "title": {"confident_share": "≥ 99% sure"}.get(name, METRICS[name].heading),
+        "title": {"confident_share": "≥ 99% sure"}.get(name, describe_metric(name, model.before.of).heading),
         "value": write(model.before.values[name]),
         "interval": interval,
         "beside": beside,
-        "words": METRICS[name].reading,
+        "words": describe_metric(name, model.before.of).reading,
     }
 
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from focalcal.base.measures import MEASURES, Of
 from focalcal.metrics.catalogue import METRICS
+
+if TYPE_CHECKING:
+    from focalcal.metrics.evaluation import Evaluation
 
 
 def written(metric: str, value: float) -> str:
@@ -31,6 +36,22 @@ def written_change(metric: str, value: float) -> str:
 def written_interval(ends: tuple[float, float] | None, write: Callable[[float], str]) -> str:
     """An interval for people, empty where there is none."""
     return "" if ends is None or math.isnan(ends[0]) else " – ".join(map(write, ends))
+
+
+def data_size(found: Evaluation) -> str:
+    """Write how much data there is: samples, classes and bins; pairs of confidence and correct have no classes."""
+    classes = "" if found.of == "confidence" else f", {found.num_classes} classes"
+    return f"{found.n:,} samples{classes}, {found.bins} bins"
+
+
+def measured_by(of: Of) -> str:
+    """Say what calibration is measured of.
+
+    Examples:
+        >>> measured_by("score")
+        'Calibration of the score, which is the probability of class 1, against how often class 1 occurs.'
+    """
+    return f"Calibration of {MEASURES[of].sentence}."
 
 
 def counted(count: int, noun: str) -> str:

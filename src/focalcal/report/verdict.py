@@ -12,13 +12,17 @@ if TYPE_CHECKING:
 
 # Where an interval of the mean confidence − accuracy holds 0, and no more than so much besides.
 BALANCED = "Neither over- nor under-confident on the whole"
+BALANCED_SCORES = "Scores neither too high nor too low on the whole"
 _NARROW = 0.03
 # Where it holds much else.
 UNDECIDED = "Too few samples to show over- or under-confidence either way"
+UNDECIDED_SCORES = "Too few samples to show whether scores are too high or too low"
 # Of fewer samples than this nothing is said but the numbers.
 _FEWEST = 10
 # For intervals that no resampling made: 90%, as is usual here.
 _TAIL, _NORMAL = 0.05, 1.645
+# A frequency that is the difference of two sums is 0 or 1 up to this.
+_ROUNDING = 1e-9
 
 
 def verdict(evaluation: Evaluation, impossible: int | None = None) -> list[str]:
@@ -47,11 +51,37 @@ def tendency(evaluation: Evaluation) -> str:
     if math.isnan(gap):
         return ""
     low, high = _range_of_gap(evaluation, gap)
+    is_score = evaluation.of == "score"
+    undecided = UNDECIDED_SCORES if is_score else UNDECIDED
     if evaluation.n < _FEWEST:
-        return UNDECIDED
+        return undecided
     if low <= 0 <= high or round(100 * gap, 2) == 0:
-        return BALANCED if max(-low, high) <= _NARROW else UNDECIDED
-    return f"{'Over' if gap > 0 else 'Under'}-confident by {abs(100 * gap):.1f} points"
+        balanced = BALANCED_SCORES if is_score else BALANCED
+        return balanced if max(-low, high) <= _NARROW else undecided
+    points = f"{abs(100 * gap):.1f} points"
+    if is_score:
+        return f"Scores too {'high' if gap > 0 else 'low'} by {points}"
+    return f"{'Over' if gap > 0 else 'Under'}-confident by {points}"
+
+
+def is_balanced(evaluation: Evaluation) -> bool:
+    """Return whether confidence (or the score) is right on the whole, as far as the samples show."""
+    return tendency(evaluation) in (BALANCED, BALANCED_SCORES)
+
+
+def is_undecided(evaluation: Evaluation) -> bool:
+    """Return whether there are too few samples to tell."""
+    return tendency(evaluation) in (UNDECIDED, UNDECIDED_SCORES)
+
+
+def _outcome_rate(evaluation: Evaluation) -> float:
+    """Return how often what confidence is about came true: the accuracy, or of a score the frequency of class 1."""
+    values = evaluation.values
+    if evaluation.of != "score":
+        return values.get("accuracy", math.nan)
+    rate = values.get("mean_confidence", math.nan) - values.get("signed_gap", math.nan)
+    near = rate if math.isnan(rate) else float(round(rate))
+    return near if abs(rate - near) < _ROUNDING else rate
 
 
 def _range_of_gap(evaluation: Evaluation, gap: float) -> tuple[float, float]:
@@ -61,7 +91,7 @@ def _range_of_gap(evaluation: Evaluation, gap: float) -> tuple[float, float]:
     n of them show no more than an accuracy of 0.05^(1/n). Without resamples, n samples of confidence c are off by
     √(c(1 − c)/n) by chance, at most.
     """
-    accuracy, confidence = (evaluation.values.get(name, math.nan) for name in ("accuracy", "mean_confidence"))
+    accuracy, confidence = _outcome_rate(evaluation), evaluation.values.get("mean_confidence", math.nan)
     unseen = 1 - _TAIL ** (1 / max(evaluation.n, 1))
     low, high = evaluation.intervals.get("signed_gap", (math.nan, math.nan))
     if accuracy == 1:
@@ -79,17 +109,20 @@ def shows_miscalibration(evaluation: Evaluation) -> bool | None:
     test = evaluation.calibration_test
     if test is None:
         return None
-    return test.is_significant and not (_is_one_sided(evaluation) and tendency(evaluation) == UNDECIDED)
+    return test.is_significant and not (_is_one_sided(evaluation) and is_undecided(evaluation))
 
 
 def _is_one_sided(evaluation: Evaluation) -> bool:
     """Too few samples for any claim, or none that was right, or none that was wrong."""
-    return evaluation.n < _FEWEST or evaluation.values.get("accuracy") in (0, 1)
+    return evaluation.n < _FEWEST or _outcome_rate(evaluation) in (0, 1)
 
 
 def _of_confidence(evaluation: Evaluation) -> str:
     words, values = tendency(evaluation), evaluation.values
-    if words and "mean_confidence" in values and "accuracy" in values:
+    if words and evaluation.of == "score" and "mean_confidence" in values:
+        rate = _percent(_outcome_rate(evaluation))
+        words += f": mean score {_percent(values['mean_confidence'])}, class 1 occurs in {rate}"
+    elif words and "mean_confidence" in values and "accuracy" in values:
         words += f": mean confidence {_percent(values['mean_confidence'])}, accuracy {_percent(values['accuracy'])}"
     return f"{words}." if words else ""
 
@@ -106,6 +139,8 @@ def _of_ece(evaluation: Evaluation) -> str:
 def _of_loss(evaluation: Evaluation, impossible: int | None) -> str:
     if not math.isinf(evaluation.values.get("nll", 0.0)):
         return ""
+    if evaluation.of == "confidence":
+        return "Answers of confidence 1 were wrong, or of confidence 0 right: NLL is infinite; clip before use."
     labels = f"{counted(impossible, 'label')} {'was' if impossible == 1 else 'were'}" if impossible else "Labels were"
     return f"{labels} given probability 0: NLL is infinite; clip or smooth before use."
 

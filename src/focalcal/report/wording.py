@@ -8,7 +8,7 @@ from focalcal.metrics import Evaluation
 from focalcal.report.readings import counted, written
 from focalcal.report.reported_model import ReportedModel
 from focalcal.report.temperature import FEWEST_SAMPLES, Scaling
-from focalcal.report.verdict import BALANCED, UNDECIDED, shows_miscalibration, tendency, verdict
+from focalcal.report.verdict import is_balanced, is_undecided, shows_miscalibration, tendency, verdict
 
 # Of the ECE that was there, what may be left for a repair to count as most of it, or as some of it.
 _MOST, _SOME = 0.5, 0.9
@@ -26,17 +26,17 @@ def headline(model: ReportedModel) -> str:
     if shows_miscalibration(model.before) is False:
         if model.impossible:
             return "Infinite loss: labels were given probability 0"
-        return "Too few samples to tell" if words == UNDECIDED else "No miscalibration detected"
-    if words == UNDECIDED:
+        return "Too few samples to tell" if is_undecided(model.before) else "No miscalibration detected"
+    if is_undecided(model.before):
         return "Miscalibrated, in a direction that these samples do not show"
-    return "Right on average, and yet miscalibrated" if words in ("", BALANCED) else words
+    return "Right on average, and yet miscalibrated" if not words or is_balanced(model.before) else words
 
 
 def mood(model: ReportedModel) -> str:
     """Choose the colour of the verdict: "fine", "off", or "open" where the samples do not tell."""
     if shows_miscalibration(model.before) is not False or model.impossible:
         return "off"
-    return "fine" if tendency(model.before) == BALANCED else "open"
+    return "fine" if is_balanced(model.before) else "open"
 
 
 def sentences(model: ReportedModel) -> list[str]:
@@ -111,7 +111,7 @@ def _about_repair(model: ReportedModel) -> list[str]:
     scaling, after = model.scaling, model.after
     steps = ["Clip or smooth the probabilities: no label may have probability 0."] if model.impossible else []
     if not shows_miscalibration(model.before):
-        return steps or [_USE if tendency(model.before) == BALANCED else _WAIT]
+        return steps or [_USE if is_balanced(model.before) else _WAIT]
     if scaling is None or after is None:
         return [*steps, _OTHER_METHODS if _could_be_fitted(model) else _COLLECT]
     if after.values["ece"] < _SOME * model.before.values["ece"]:

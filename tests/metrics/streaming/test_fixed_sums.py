@@ -29,7 +29,7 @@ def random_predictions(n=600, classes=7, scale=2.0, **options):
 
 
 def assert_equal_to_evaluation(preds, sums, bins=15):
-    names = choose_metrics(None, preds.num_classes)
+    names = choose_metrics(None, preds.num_classes, preds.of)
     expected = evaluate(preds, bins=bins, intervals=False).values
     found, bounds = sums.compute(names), sums.bounds()
     assert bounds.keys() == set(APPROXIMATE)
@@ -78,9 +78,37 @@ def test_what_cells_cannot_tell_is_not_told():
 
 def test_probabilities_of_0_and_1_and_class_probabilities():
     probs = torch.tensor([[1.0, 0.0, 0.0], [0.2, 0.5, 0.3], [0.0, 0.0, 1.0], [0.6, 0.2, 0.2]])
-    for labels in (torch.tensor([0, 1, 2, 2]), torch.tensor([[1, 0, 0], [1, 2, 1], [0, 0, 4], [1, 1, 1]])):
+    soft = torch.tensor([[1, 0, 0], [0.25, 0.5, 0.25], [0, 0, 1], [0.5, 0.25, 0.25]])
+    for labels in (torch.tensor([0, 1, 2, 2]), soft):
         preds = Predictions.from_probs(probs, labels)
         assert_equal_to_evaluation(preds, summed(preds, rows=3))
+
+
+def test_one_column_is_measured_as_a_score():
+    score, labels = torch.rand(200, dtype=torch.float64), torch.randint(2, (200,))
+    preds = Predictions.from_probs(score, labels)
+    sums = FixedSums(2)
+    for part in torch.arange(200).split(64):
+        sums.add(batch_predictions(score[part], labels[part], logits=False))
+    assert preds.of == sums.of == "score"
+    assert_equal_to_evaluation(preds, sums)
+    assert "confident_accuracy" not in choose_metrics(None, 2, "score")
+    with pytest.raises(ValueError, match=r"confident_accuracy cannot be computed .* measured by the score of class 1"):
+        choose_metrics(["confident_accuracy"], 2, "score")
+
+
+def test_scores_and_classes_are_not_mixed():
+    score, labels = torch.rand(20), torch.randint(2, (20,))
+    classes = batch_predictions(torch.stack([1 - score, score], 1), labels, logits=False)
+    both = FixedSums(2)
+    both.add(batch_predictions(score, labels, logits=False))
+    with pytest.raises(ValueError, match="always pass one column, or always two"):
+        both.add(classes)
+    other = FixedSums(2)
+    other.add(classes)
+    joined = {name: tensor + other.tensors()[name] for name, tensor in both.tensors().items()}
+    with pytest.raises(ValueError, match="always pass one column, or always two"):
+        _ = FixedSums(2).load(joined).of
 
 
 def test_parts_add_up_in_any_order():
@@ -92,7 +120,7 @@ def test_parts_add_up_in_any_order():
     names = choose_metrics(None, 7)
     assert loaded.compute(names) == pytest.approx(whole.compute(names), rel=1e-9)
     assert {name: tensor.dtype for name, tensor in loaded.tensors().items()} == {
-        "counts": torch.int64,
+        **dict.fromkeys(("counts", "scores"), torch.int64),
         **dict.fromkeys(("sums", "cells", "residuals", "temperatures"), torch.float64),
     }
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from focalcal.metrics.binning import BinSums
 from focalcal.metrics.bootstrap.class_replicates import ClassReplicates
 from focalcal.metrics.bootstrap.counts import Counts, Drawn, column_slices, counted_sums, drawable
 from focalcal.metrics.bootstrap.loss_replicates import LossReplicates
@@ -20,7 +21,7 @@ from focalcal.metrics.bootstrap.replicates import Part, Resampler, chunks_of, re
 from focalcal.metrics.catalogue import METRICS, Source
 from focalcal.metrics.confidence_cells import JOINED_BITS, JOINED_CELLS, cell_index, joined_middles
 from focalcal.metrics.ranking import Column, Ranking
-from focalcal.metrics.samples import SampleStatistics
+from focalcal.metrics.samples import SampleStatistics, cluster_numbers
 from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.sums import Means, RowsOfSums, Sums
 from focalcal.predictions import Predictions
@@ -77,6 +78,22 @@ class GroupReplicates:
         for row, term in zip(self._cells, terms, strict=False):
             row.index_add_(0, place, term)
 
+    @property
+    def samples(self) -> int:
+        """The number of samples of positive weight."""
+        return int(self._samples.sum())
+
+    def by_bin(self) -> BinSums:
+        """Return the sums of each group over bins of equal width: (G, bins) each."""
+        binned = self._rows.sums(self._sums).bins
+        assert binned is not None
+        return binned
+
+    def by_cell(self) -> tuple[Tensor, Tensor]:
+        """Return mass and gap of each group and joined cell of confidence: (G, cells) each."""
+        mass, gap = (part.view(len(self._sums), -1) for part in self._cells[:2])
+        return mass, gap
+
     def sums(self, counts: Counts) -> Iterator[Sums]:
         """Yield as many replicates at a time as stay in the cache, for counts (G, B)."""
         for part in column_slices(counts, JOINED_CELLS):
@@ -105,6 +122,7 @@ def resample_groups(
     statistics: Sequence[SampleStatistics],
     seed: int,
     groups: int = GROUPS,
+    group: Tensor | None = None,
 ) -> Resampler:
     """Make a resampler of groups instead of samples.
 
@@ -116,8 +134,9 @@ def resample_groups(
         statistics: Statistics of each set.
         seed: Seed for the dealing, which is the same for all sets.
         groups: Number of groups G.
+        group: (N,) the group of each sample; by default dealt at random.
     """
-    group = deal(len(statistics[0]), groups, torch.Generator().manual_seed(seed))
+    group = deal(len(statistics[0]), groups, torch.Generator().manual_seed(seed)) if group is None else group
     sums = GroupReplicates(bins, groups * len(statistics), whole_cells="debiased_ece" in metrics)
     for place, each in enumerate(statistics):
         sums.add(each, group * len(statistics) + place)
@@ -137,7 +156,17 @@ def resampler_of(
     statistics: Sequence[SampleStatistics],
     seed: int,
 ) -> tuple[Resampler, Drawn]:
-    """Make a resampler of these samples, or of groups if there are more than `ONE_BY_ONE`; and say what to draw."""
+    """Make a resampler of these samples, or of groups if there are more than `ONE_BY_ONE`; and say what to draw.
+
+    Clusters are never divided: they are the groups, or are dealt into those as wholes if there are more than 512.
+    """
+    clusters = cluster_numbers(sets[0]) if sets else None
+    if clusters is not None:
+        count = int(clusters.max()) + 1
+        groups = min(count, GROUPS)
+        if count > GROUPS:
+            clusters = deal(count, GROUPS, torch.Generator().manual_seed(seed))[clusters]
+        return resample_groups(sets, metrics, bins, statistics, seed, groups, clusters), np.ones(groups, dtype=np.bool_)
     drawn = drawable(statistics[0].weight, len(statistics[0]))
     if drawn.sum() <= ONE_BY_ONE:
         return resample_samples(sets, metrics, bins, statistics), drawn

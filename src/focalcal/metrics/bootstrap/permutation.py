@@ -15,7 +15,7 @@ from focalcal.metrics.bootstrap.counts import BLOCK_BYTES, Counts
 from focalcal.metrics.bootstrap.groups import resampler_of
 from focalcal.metrics.bootstrap.replicates import Resampler
 from focalcal.metrics.catalogue import CONFIDENT, TOP_K
-from focalcal.metrics.samples import SampleStatistics
+from focalcal.metrics.samples import SampleStatistics, cluster_numbers
 from focalcal.predictions import Predictions
 
 Array = npt.NDArray[np.float64]
@@ -80,7 +80,8 @@ def p_values(
     Returns:
         A number in (0, 1] for each metric; NaN where the difference itself is undefined.
     """
-    found = _binomial(metrics, statistics)
+    # Samples of a cluster are not interchangeable one by one.
+    found = {} if cluster_numbers(a) is not None else _binomial(metrics, statistics)
     others = [name for name in metrics if name not in found]
     if others:
         resampler, counted = resampler_of([a, b], others, bins, statistics, seed)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from focalcal.metrics.samples import (
     SampleStatistics,
     StatisticsStore,
     block_statistics,
+    cluster_numbers,
     scale_weights,
     weight_exponent,
 )
@@ -45,6 +46,10 @@ from focalcal.predictions.tensors import cpu_tensor
 _NOT_KEPT = (
     f"More than {KEPT_SAMPLES:,} samples: what depends on the order of confidences comes from a fine histogram (see "
     "bounds), and debiased_ece, whose bins cannot be cut in one, is left out."
+)
+_IN_CLUSTERS = (
+    "Samples of one image, sentence or user depend on each other, and an accumulator does not know how much: for "
+    "intervals and the test of calibration use evaluate()."
 )
 _COMPACT = (
     "What depends on the order of confidences comes from a histogram (see bounds), and debiased_ece, whose bins cannot "
@@ -88,6 +93,7 @@ class Accumulator:
             a score, several are measured by the predicted class.
         by: Columns of groups that every batch comes with, ``groups={"region": [...]}``: each group has its own sums
             (half a megabyte at most for 10 classes), and ``compute().groups`` its metrics.
+        ignore_index: Positions with this label are left out; None leaves out nothing.
         first_row: Number of the first row, where this is a part of larger data: parts that know their place in the
             whole give, when merged, the very intervals of the whole.
         compact: Keep no samples and a coarser histogram from the first sample on, in 0.8 MB for 10 classes (1.7 MB for
@@ -109,6 +115,7 @@ class Accumulator:
         *,
         of: Of | None = None,
         by: str | Sequence[str] = (),
+        ignore_index: int | None = -100,
         first_row: int = 0,
         compact: bool = False,
     ) -> None:
@@ -119,7 +126,7 @@ class Accumulator:
         if isinstance(first_row, bool) or not isinstance(first_row, int) or first_row < 0:
             raise ValueError(f"first_row is {first_row!r}; it must be an integer of at least 0.")
         self.num_classes, self.bins, self.first_row, self.compact = num_classes, bins, first_row, compact
-        self._wanted = of
+        self.ignore_index, self._wanted = ignore_index, of
         self._resolution = COMPACT if compact else FINE
         self.by = (by,) if isinstance(by, str) else tuple(by)
         self.reset()
@@ -130,6 +137,7 @@ class Accumulator:
         self._sums = RunningSums(self.num_classes, self.bins)
         self._sketch = ConfidenceSketch(self.bins, self._resolution)
         self._next_row = self.first_row
+        self._has_clusters = False
         self._groups = GroupAccumulators(self.by, self._new_group)
 
     def _new_group(self) -> "GroupAccumulator":
@@ -153,7 +161,7 @@ class Accumulator:
         labels: Any,
         weights: Any = None,
         groups: Mapping[str, Any] | None = None,
-        ignore_index: int | None = -100,
+        ignore_index: int | Literal["default"] | None = "default",
     ) -> None:
         """Add a batch: numpy or torch, any float type, any device; (N, K) or (N, K, d1, …).
 
@@ -166,7 +174,7 @@ class Accumulator:
             labels: (N,) or (N, d1, …) integers, or class probabilities (or counts) of the outputs' shape.
             weights: (N,) or (N, d1, …), at least 0.
             groups: Columns by name, of text or whole numbers, (N,) or (N, d1, …); those of ``by`` are needed.
-            ignore_index: positions with this label are left out.
+            ignore_index: positions with this label are left out, instead of the accumulator's.
 
         Raises:
             ValueError: one sentence that says what is wrong, in which row, and what to do.
@@ -176,7 +184,8 @@ class Accumulator:
         kind: Kind = "probs" if logits is None else "logits"
         outputs = cpu_tensor(probs if logits is None else logits, WORDS[kind])
         of, _ = Columns(of=self._of).measure(count_columns(outputs))
-        rows = prepare_rows(kind, outputs, labels, weights=weights, groups=groups, ignore_index=ignore_index)
+        ignored = self.ignore_index if ignore_index == "default" else ignore_index
+        rows = prepare_rows(kind, outputs, labels, weights=weights, groups=groups, ignore_index=ignored)
         self.add(from_rows(rows, kind, Description(of=of)))
 
     def add(self, preds: Predictions) -> None:
@@ -205,6 +214,7 @@ class Accumulator:
         if len(preds) == 0:
             return None
         self._of = preds.of
+        self._has_clusters |= cluster_numbers(preds) is not None
         store = StatisticsStore(len(preds))
         fold = rows % FOLDS
         start = 0
@@ -252,10 +262,13 @@ class Accumulator:
         self._sums.sums += other._sums.sums
         self._sketch.merge(other._sketch)
         self._next_row = max(self._next_row, other._next_row)
+        self._has_clusters |= other._has_clusters
         return self
 
     def all_reduce(self, group: Any = None) -> "Accumulator":
         """Join the accumulators of all processes of ``torch.distributed``: afterwards each holds everything.
+
+        Of one process nothing is to be joined, and nothing is done.
 
         One all-reduce of int64 counts and two of float64 numbers (some 5 MB each). Call it once: a second call would
         count everything once more for every process.
@@ -265,15 +278,17 @@ class Accumulator:
         """
         import torch.distributed as dist
 
+        if not (dist.is_available() and dist.is_initialized()):
+            return self
         processes, rank = dist.get_world_size(group), dist.get_rank(group)
         if processes == 1:
             return self
         self._gather_groups(group)
         device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
         exponent = -torch.inf if self._sums.exponent is None else self._sums.exponent
-        largest = torch.tensor([exponent, self._next_row], dtype=torch.float64, device=device)
+        largest = torch.tensor([exponent, self._next_row, self._has_clusters], dtype=torch.float64, device=device)
         dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
-        self._next_row = int(largest[1])
+        self._next_row, self._has_clusters = int(largest[1]), bool(largest[2])
         if not largest[0].isinf():
             self._rescale(int(largest[0]))
         codes, sums, limits = self._sketch.to_flat(rank, processes)
@@ -304,6 +319,17 @@ class Accumulator:
             level: Level of the intervals.
             seed: Seed for the draws of what a perfectly calibrated model would show.
         """
+        found = self.compute_total(metrics, intervals=intervals, level=level, seed=seed)
+        if not self.by:
+            return found
+        names, named = tuple(found.values), metrics is not None
+        request = EvaluationRequest(names, named, self.bins, intervals, None, 0, level, seed, self.by)
+        return replace(found, by=self.group_tables(request))
+
+    def compute_total(
+        self, metrics: Sequence[str] | None = None, *, intervals: bool = True, level: float = 0.90, seed: int = 0
+    ) -> Evaluation:
+        """Compute metrics as `compute` does, without groups."""
         if self.samples == 0:
             raise ValueError("Nothing has been added yet (or only weights of 0); call update with a batch first.")
         names = checked_names(metrics, self.num_classes, self.possible_metrics(), self.of)
@@ -326,14 +352,13 @@ class Accumulator:
             notes=(*([_COMPACT if self.compact else _NOT_KEPT] if self._sketch.missing() else []), _NEEDS_OUTPUTS),
             of=self.of,
         )
+        if self._has_clusters:
+            return replace(evaluation, notes=(*evaluation.notes, _IN_CLUSTERS))
         assert known.bins is not None
         honest = HonestIntervals(_StreamedGaps(known.bins, self._sums, self._sketch), seed)
         check_resampling(1, level, seed)
         if "ece" in found:
             evaluation = replace(evaluation, calibration_test=judge_gaps(honest.binned))
-        if self.by:
-            request = EvaluationRequest(names, metrics is not None, self.bins, intervals, None, 0, level, seed, self.by)
-            evaluation = replace(evaluation, by=self.group_tables(request))
         if not intervals:
             return evaluation
         of_gaps = self._intervals(found, honest, level)
@@ -355,7 +380,7 @@ class Accumulator:
 
     def group_tables(self, request: EvaluationRequest) -> dict[str, GroupTable]:
         """Evaluate the groups of each column."""
-        return self._groups.tables(request)
+        return self._groups.tables(request, self._has_clusters)
 
     def means(self) -> Means:
         """Return the sums that means are made of."""
@@ -387,7 +412,7 @@ class Accumulator:
         shape = torch.tensor([self.num_classes, self.bins])
         if self._sums.exponent is not None:
             sketch["exponent"] = torch.tensor(self._sums.exponent)
-        sketch["next_row"] = torch.tensor(self._next_row)
+        sketch["next_row"] = torch.tensor([self._next_row, self._has_clusters])
         if self.compact:
             sketch["compact"] = torch.tensor(True)
         if self._of is not None:
@@ -408,7 +433,7 @@ class Accumulator:
             if self.by:
                 own = {name.removeprefix("groups."): part for name, part in state.items() if name.startswith("groups.")}
                 self._groups.load_state_dict(own)
-            self._next_row = int(state["next_row"])
+            self._next_row, self._has_clusters = int(state["next_row"][0]), bool(state["next_row"][1])
             self._sums.counts.copy_(state["counts"])
             self._sums.sums.copy_(state["sums"])
             self._sums.exponent = int(state["exponent"]) if "exponent" in state else None

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from focalcal.base.measures import MEASURES, Of
 from focalcal.base.suggestions import did_you_mean
 from focalcal.metrics.binning import check_bins, sum_by_index
-from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.metrics.confidence_cells import CELLS, cell_index, cell_limits
 from focalcal.metrics.ranking import Column, Ranking
 from focalcal.metrics.samples import SampleStatistics, block_statistics
@@ -25,7 +26,9 @@ from focalcal.metrics.streaming.temperature_grid import TemperatureGrid
 from focalcal.metrics.sums import Sums, values
 from focalcal.predictions import Kind, Predictions
 from focalcal.predictions.container import from_rows
-from focalcal.predictions.rows import prepare_rows
+from focalcal.predictions.description import Columns, Description
+from focalcal.predictions.rows import WORDS, count_columns, prepare_rows
+from focalcal.predictions.tensors import cpu_tensor
 
 # NLL after temperature scaling, and that temperature, beside the catalogue's metrics.
 SCALED = ("scaled_nll", "temperature")
@@ -41,7 +44,7 @@ _LARGEST_BOUND = 0.01
 _ROUNDING = 1e-11
 
 
-def choose_metrics(names: Sequence[str] | None, num_classes: int) -> tuple[str, ...]:
+def choose_metrics(names: Sequence[str] | None, num_classes: int, of: Of = "top") -> tuple[str, ...]:
     """Check names of metrics that fixed sums give; None for all, with classwise-ECE only up to 1,000 classes.
 
     Examples:
@@ -55,38 +58,50 @@ def choose_metrics(names: Sequence[str] | None, num_classes: int) -> tuple[str, 
         ValueError: debiased_ece needs all samples and cannot be computed batch by batch: use focalcal.evaluate.
     """
     check_num_classes(num_classes)
-    known = [name for name in (*METRICS, *SCALED) if _from_sums(name, num_classes)]
+    known = [name for name in (*METRICS, *SCALED) if _from_sums(name, num_classes, of)]
     if names is None:
         return tuple(name for name in known if name != "classwise_ece" or num_classes <= MOST_CLASSES)
     if isinstance(names, str):
         raise TypeError(f"metrics must be a list of names, got the text {names!r}.")
     for name in names:
-        if name in METRICS and name not in known:
-            few = METRICS[name].fewest_classes > num_classes
-            raise ValueError(
-                f"{name} says nothing with {num_classes} classes: leave it out."
-                if few
-                else f"{name} needs all samples and cannot be computed batch by batch: use focalcal.evaluate."
-            )
         if name not in known:
-            raise ValueError(f"There is no metric {name!r}{did_you_mean(name, known)}")
+            raise ValueError(
+                _why_not(name, num_classes, of) or f"There is no metric {name!r}{did_you_mean(name, known)}"
+            )
     return tuple(names)
 
 
-def _from_sums(name: str, num_classes: int) -> bool:
-    if name in SCALED:
-        return True
+def _from_sums(name: str, num_classes: int, of: Of) -> bool:
+    return name in SCALED or (not _needs_samples(name) and bool(names_for([name], num_classes, of)))
+
+
+def _needs_samples(name: str) -> bool:
     metric = METRICS[name]
-    needs_samples = metric.source == "outputs" or (metric.source == "ranking" and not metric.partial_sums)
-    return not needs_samples and metric.fewest_classes <= num_classes
+    return metric.source == "outputs" or (metric.source == "ranking" and not metric.partial_sums)
+
+
+def _why_not(name: str, num_classes: int, of: Of) -> str | None:
+    if name not in METRICS:
+        return None
+    if _needs_samples(name):
+        return f"{name} needs all samples and cannot be computed batch by batch: use focalcal.evaluate."
+    if of not in METRICS[name].of:
+        return f"{name} cannot be computed for predictions that are measured by {MEASURES[of].title}."
+    return f"{name} says nothing with {num_classes} classes: leave it out."
 
 
 def batch_predictions(
     outputs: Any, labels: Any, *, logits: bool, weights: Any = None, ignore_index: int | None = -100
 ) -> Predictions:
-    """Check the outputs and labels of a batch, which may be empty once the ignored positions are left out."""
+    """Check the outputs and labels of a batch, which may be empty once the ignored positions are left out.
+
+    One column is the score of class 1, and measured as a score.
+    """
     kind: Kind = "logits" if logits else "probs"
-    return from_rows(prepare_rows(kind, outputs, labels, weights=weights, ignore_index=ignore_index), kind)
+    outputs = cpu_tensor(outputs, WORDS[kind])
+    of, _ = Columns().measure(count_columns(outputs))
+    rows = prepare_rows(kind, outputs, labels, weights=weights, ignore_index=ignore_index)
+    return from_rows(rows, kind, Description(of=of))
 
 
 class FixedSums:
@@ -116,6 +131,7 @@ class FixedSums:
         self._cells = torch.zeros(3, _CELLS, dtype=torch.float64)  # mass, correct mass, confidence
         self._residuals = torch.zeros(_SMOOTH_CELLS + 2, dtype=torch.float64)  # the last: the sum of their sizes
         self._temperatures = TemperatureGrid()
+        self._scores = torch.zeros(1, dtype=torch.int64)  # samples that are measured as scores
 
     @classmethod
     def for_metrics(cls, names: Sequence[str], num_classes: int, bins: int = 15) -> "FixedSums":
@@ -130,6 +146,7 @@ class FixedSums:
             "cells": self._cells,
             "residuals": self._residuals,
             "temperatures": self._temperatures.sums,
+            "scores": self._scores,
         }
 
     def load(self, tensors: Mapping[str, Tensor]) -> "FixedSums":
@@ -143,12 +160,27 @@ class FixedSums:
         """The number of samples of positive weight."""
         return self._running.samples
 
+    @property
+    def of(self) -> Of:
+        """What calibration is measured of: the predicted class, or the score of class 1.
+
+        Raises:
+            ValueError: If sums of both were joined.
+        """
+        scores = int(self._scores)
+        if scores not in (0, self.samples):
+            raise ValueError(_both_kinds())
+        return "score" if scores else "top"
+
     def add(self, preds: Predictions) -> None:
-        """Add predictions."""
+        """Add predictions of classes or of scores, all of them alike."""
         if preds.num_classes != self.num_classes:
             raise ValueError(f"The outputs have {preds.num_classes} classes, and num_classes is {self.num_classes}.")
+        if self.samples and preds.of != self.of:
+            raise ValueError(_both_kinds())
         if len(preds) == 0:
             return
+        before = self.samples
         for stats, probs in block_statistics(preds):
             fold = torch.zeros_like(stats.label)  # there are no intervals
             self._running.add(stats, fold)
@@ -156,6 +188,8 @@ class FixedSums:
                 self._running.add_classes(stats, probs, fold)
             self._add_confidence(stats)
         self._temperatures.add(preds.logits(), preds.labels, preds.weights)
+        if preds.of == "score":
+            self._scores += self.samples - before
 
     def _add_confidence(self, stats: SampleStatistics) -> None:
         cell = cell_index(stats.confidence) >> _JOINED_BITS
@@ -216,6 +250,11 @@ class FixedSums:
         mass, correct, confidence = self._cells[:, held]
         low, high = (_joined(limits, last) for limits, last in zip(cell_limits(), (False, True), strict=True))
         return Pieces(mass, correct, confidence, low[held], high[held])
+
+
+def _both_kinds() -> str:
+    kinds = " and some of ".join(MEASURES[of].title for of in ("score", "top"))
+    return f"Some predictions are of {kinds}; measure them apart: always pass one column, or always two."
 
 
 def _largest_ks_error(pieces: Pieces) -> float:

@@ -1,6 +1,7 @@
 """Groups of streamed data: a compact accumulator for every group, in memory that is bounded."""
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 # All groups of all columns together take no more bytes than this.
 MOST_BYTES = 2**30
+_IN_CLUSTERS = (
+    "Samples of one image, sentence or user depend on each other, which is not known of data that is not kept: groups "
+    "are neither tested nor given intervals; evaluate what can be read whole."
+)
 
 
 class GroupAccumulators:
@@ -66,9 +71,14 @@ class GroupAccumulators:
                 "group by a column of fewer groups, or evaluate a part of the data that can be read whole."
             )
 
-    def tables(self, request: EvaluationRequest) -> dict[str, GroupTable]:
-        """Evaluate all groups, by column."""
-        return {column: _table(column, states, request) for column, states in self.states.items()}
+    def tables(self, request: EvaluationRequest, in_clusters: bool = False) -> dict[str, GroupTable]:
+        """Evaluate all groups, by column.
+
+        Args:
+            request: What is wanted.
+            in_clusters: Whether samples depend on each other, so that there are neither tests nor intervals.
+        """
+        return {column: _table(column, states, request, in_clusters) for column, states in self.states.items()}
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything as tensors; the names as the bytes of JSON."""
@@ -124,20 +134,34 @@ def _parts(column: GroupColumn) -> Iterator[tuple[str, Tensor]]:
             yield name, part
 
 
-def _table(column: str, states: Mapping[str, "Accumulator"], request: EvaluationRequest) -> GroupTable:
+def _table(
+    column: str, states: Mapping[str, "Accumulator"], request: EvaluationRequest, in_clusters: bool
+) -> GroupTable:
     names = [name for name in ordered_names(states) if states[name].samples]
     found = [states[name] for name in names]
     moments = GroupMoments.of_means([(one.samples, one.means(), one.mean_products()) for one in found])
     p_values = [calibration_p_value(one.binned_units(), request.bins, request.seed, len(found)) for one in found]
-    tests = make_tests(moments.gap_contrast(), moments.error_contrast(), p_values)
+    gap, error = moments.gap_contrast(), moments.error_contrast()
+    if in_clusters:
+        p_values = [math.nan] * len(found)
+        gap, error = (replace(one, p_value=np.full(len(found), np.nan)) for one in (gap, error))
+    tests = make_tests(gap, error, p_values)
     sizes = [one.samples for one in found]
     chosen, simple = choose_evaluated(tests, sizes), names_from(request.names, ["means", "bins"])
     results = {}
     for number, (name, one) in enumerate(zip(names, found, strict=True)):
         wanted = request.names if number in chosen else simple
         possible = [metric for metric in wanted if metric in one.possible_metrics()]
-        evaluation = one.compute(
-            possible, intervals=request.intervals and number in chosen, level=request.level, seed=request.seed
+        evaluation = one.compute_total(
+            possible,
+            intervals=request.intervals and number in chosen and not in_clusters,
+            level=request.level,
+            seed=request.seed,
         )
-        results[name] = GroupResult(name, replace(evaluation, notes=()), *tests[number])
-    return GroupTable(column, results, group_notes(len(found), len(chosen), sizes))
+        results[name] = GroupResult(
+            name,
+            replace(evaluation, notes=(), calibration_test=None if in_clusters else evaluation.calibration_test),
+            *tests[number],
+        )
+    notes = group_notes(len(found), len(chosen), sizes)
+    return GroupTable(column, results, (*notes, _IN_CLUSTERS) if in_clusters else notes)

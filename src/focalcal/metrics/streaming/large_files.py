@@ -1,20 +1,25 @@
 """Files larger than memory: read once, in blocks, in memory that does not grow with it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-import numpy as np
 import torch
+from torch import Tensor
 
 from focalcal.metrics.bootstrap.counts import bootstrap_counts, count_once, drawable
 from focalcal.metrics.bootstrap.groups import GROUPS, ONE_BY_ONE, GroupReplicates, deal
 from focalcal.metrics.bootstrap.intervals import Replicates
 from focalcal.metrics.bootstrap.replicates import RESAMPLED_METRICS, Resampler, resample_samples
+from focalcal.metrics.calibration_testing import judge_gaps
 from focalcal.metrics.catalogue import METRICS, Method
 from focalcal.metrics.evaluation import Evaluation, EvaluationRequest
+from focalcal.metrics.honest_intervals import HonestIntervals
 from focalcal.metrics.samples import SampleStatistics, StatisticsStore
 from focalcal.metrics.streaming.accumulator import Accumulator
+from focalcal.metrics.streaming.clustered_gaps import ClusteredGaps
 from focalcal.metrics.streaming.sketch import KEPT_SAMPLES
 from focalcal.metrics.sums import names_from
 from focalcal.predictions import PredictionsFile
@@ -33,6 +38,10 @@ _LEFT_OUT = (
     "The file was read in blocks: the calibration and refinement parts of NLL and Brier, which need several passes, "
     "are left out."
 )
+_CLUSTERS = (
+    "Intervals are those of clusters, whose samples depend on each other; classwise_ece has none in a file that is "
+    "read in blocks."
+)
 _NO_CLASSES = "Resamples of blocks give classwise_ece no interval; the default method does."
 _HISTOGRAM = (
     f"It has more than {KEPT_SAMPLES:,} samples: what depends on the order of confidences comes from a fine histogram "
@@ -48,12 +57,18 @@ def evaluate_file(file: PredictionsFile, request: EvaluationRequest) -> Evaluati
     methods = request.methods()
     resampled_names = [name for name, method in methods.items() if method != "honest"]
     resampled = _Resampled(file.num_samples, request, resampled_names) if resampled_names else None
+    clustered: StreamedBootstrap | None = None
     for block in file.blocks(max(1, min(_ROWS_READ, _VALUES_READ // file.num_classes))):
         stats = total.add_with_statistics(block)
-        if resampled is not None and stats is not None:
+        if stats is not None and block.clusters is not None:
+            clustered = clustered or StreamedBootstrap(request.bins, request.seed)
+            clustered.add(stats, block.clusters)
+        elif resampled is not None and stats is not None:
             resampled.add(stats)
-    evaluation = total.compute(intervals="honest" in methods.values(), level=request.level, seed=request.seed)
+    evaluation = total.compute_total(intervals="honest" in methods.values(), level=request.level, seed=request.seed)
     tables = total.group_tables(request)
+    if clustered is not None:
+        return replace(_with_clusters(request.select(evaluation), clustered, request), by=tables)
     _check_given(request, list(evaluation.values))
     notes = (_LEFT_OUT, _HISTOGRAM) if total.samples > KEPT_SAMPLES else (_LEFT_OUT,)
     if resampled is not None:
@@ -68,6 +83,30 @@ def evaluate_file(file: PredictionsFile, request: EvaluationRequest) -> Evaluati
         methods={name: methods[name] for name in ends},
         calibration_test=evaluation.calibration_test if "ece" in chosen.values else None,
         by=tables,
+    )
+
+
+def _with_clusters(evaluation: Evaluation, clustered: StreamedBootstrap, request: EvaluationRequest) -> Evaluation:
+    """Add intervals and the test of calibration of samples that depend on each other within clusters."""
+    honest = HonestIntervals(clustered.gaps(), request.seed)
+    methods = {name: method for name, method in request.methods().items() if name in evaluation.values}
+    ends = {
+        name: honest.interval(name, evaluation.values[name], request.level)
+        for name, method in methods.items()
+        if method == "honest" and honest.has(name)
+    }
+    resampled = {name: one for name, one in methods.items() if one != "honest" and name in STREAMED_METRICS}
+    if resampled:
+        values = {name: evaluation.values[name] for name in resampled}
+        drawn = clustered.replicates(list(values), request.resamples).moved_to(values)
+        ends |= {name: drawn.interval(name, method, request.level) for name, method in resampled.items()}
+    return replace(
+        evaluation,
+        intervals={name: ends[name] for name in methods if name in ends},
+        level=request.level if ends else None,
+        methods={name: method for name, method in methods.items() if name in ends},
+        calibration_test=judge_gaps(honest.binned) if "ece" in evaluation.values else None,
+        notes=(_LEFT_OUT, _CLUSTERS),
     )
 
 
@@ -147,19 +186,26 @@ class StreamedBootstrap:
     """
 
     def __init__(self, bins: int = 15, seed: int = 0) -> None:
-        self._seed = seed
+        self._bins, self._seed = bins, seed
+        self._used = torch.zeros(GROUPS, dtype=torch.bool)
         self._generator = torch.Generator().manual_seed(seed)
         self._groups = GroupReplicates(bins)
 
-    def add(self, statistics: SampleStatistics) -> None:
-        """Add a block of samples."""
-        self._groups.add(statistics, deal(len(statistics), GROUPS, self._generator))
+    def add(self, statistics: SampleStatistics, clusters: Tensor | None = None) -> None:
+        """Add a block of samples; those of one cluster (N,) go into one group."""
+        group = deal(len(statistics), GROUPS, self._generator) if clusters is None else clusters % GROUPS
+        self._groups.add(statistics, group)
+        self._used[group] = True
+
+    def gaps(self) -> ClusteredGaps:
+        """Return what honest intervals are made of, with groups of clusters for units."""
+        return ClusteredGaps(self._groups, self._bins)
 
     def replicates(self, names: Sequence[str], samples: int = 1000) -> Replicates:
         """Compute metrics on everything added, and on this number of resamples."""
-        every = np.ones(GROUPS, dtype=np.bool_)
+        every = self._used.numpy()
         resampler = Resampler(names, [self._groups])
         estimates = {name: float(value[0]) for name, value in resampler.values(count_once(every)).items()}
         return Replicates(
-            estimates, resampler.values_of_blocks(bootstrap_counts(every, samples, self._seed)), {}, GROUPS
+            estimates, resampler.values_of_blocks(bootstrap_counts(every, samples, self._seed)), {}, int(every.sum())
         )

@@ -19,7 +19,7 @@ from focalcal.metrics.catalogue import METRICS
 from focalcal.metrics.evaluation import Evaluation
 from focalcal.metrics.streaming.accumulator import Accumulator, grouped_columns
 from focalcal.metrics.streaming.workers import FAN_IN, Engine, Workers, start_workers
-from focalcal.predictions import PredictionsFile, open_predictions
+from focalcal.predictions import Predictions, PredictionsFile, open_predictions
 from focalcal.predictions.masking import answer_classes
 from focalcal.predictions.read_options import ReadOptions
 from focalcal.predictions.shards import Paths, Shard, check_alike, describe_shard, find_shards
@@ -28,6 +28,7 @@ from focalcal.predictions.shards import Paths, Shard, check_alike, describe_shar
 _VALUES_READ, _ROWS_READ = 2**19, 2**16
 
 State = Mapping[str, npt.NDArray[Any]]
+Transform = Callable[[Predictions], Predictions]
 T = TypeVar("T")
 
 
@@ -262,12 +263,17 @@ def _names(metrics: Sequence[str] | None, masked: int, num_classes: int) -> Sequ
 
 
 def accumulate(
-    shards: ShardSet, bins: int, *, by: Sequence[str] = (), progress: bool = False
+    shards: ShardSet,
+    bins: int,
+    *,
+    by: Sequence[str] = (),
+    transform: Transform | None = None,
+    progress: bool = False,
 ) -> tuple[Accumulator, list[ShardFailure]]:
-    """Add up all shards, and say which could not be read."""
+    """Add up all shards, or what they become by a map of predictions, and say which could not be read."""
     total: Accumulator | None = None
     failures = list(shards.failures)
-    parts = shards.map_joined(partial(_state_of, bins, tuple(by)), partial(_join, bins))
+    parts = shards.map_joined(partial(_state_of, bins, tuple(by), transform), partial(_join, bins))
     steps = math.ceil(len(shards.shards) / FAN_IN)
     with tracked(parts, "reading shards", total=steps) if progress else nullcontext(parts) as shown:
         for part in shown:
@@ -288,11 +294,13 @@ class _Part:
     failures: tuple[ShardFailure, ...] = field(default=())
 
 
-def _state_of(bins: int, by: tuple[str, ...], placed: Placed, file: PredictionsFile) -> _Part:
+def _state_of(
+    bins: int, by: tuple[str, ...], transform: Transform | None, placed: Placed, file: PredictionsFile
+) -> _Part:
     """Read one shard."""
     own = Accumulator(len(answer_classes(file)), bins, by=by, first_row=placed.first_row, compact=True)
     for block in file.blocks(max(1, min(_ROWS_READ, _VALUES_READ // file.num_classes)), is_part=True):
-        own.add(block)
+        own.add(block if transform is None else transform(block))
     return _Part({name: tensor.numpy() for name, tensor in own.state_dict().items()})
 
 

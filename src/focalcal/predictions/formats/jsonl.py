@@ -6,19 +6,18 @@ The names of the first object are the columns; a later one that lacks a name lac
 import gzip
 import json
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import pyarrow as pa
 
-from focalcal.base.files import DAMAGE, parse_json, regular_file
+from focalcal.base.files import DAMAGE, open_bytes, parse_json
 from focalcal.predictions.formats.parts import Metadata
 from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource
 from focalcal.predictions.read_options import Choices
 
-BROKEN = (*DAMAGE, pa.ArrowException, zlib.error, gzip.BadGzipFile)
+BROKEN = (*DAMAGE, pa.ArrowException, gzip.BadGzipFile)
 
 _LONGEST_LINE = 2**28
 
@@ -33,7 +32,7 @@ class JsonlTable(Table):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = path
-        self.names = [str(name) for name in next(self._objects(), {})]
+        self.names = [str(name) for name in next(self.objects(), {})]
         self.metadata = Metadata()
         self.constants: list[Constant] = []
         self.declared_rows = None
@@ -41,12 +40,12 @@ class JsonlTable(Table):
     @cached_property
     def num_rows(self) -> int:
         """Rows in the file."""
-        return sum(1 for _ in self._objects())
+        return sum(1 for _ in self.objects())
 
     def batches(self, columns: Sequence[int], fields: dict[str, Field], rows: int) -> Iterator[dict[int, pa.Array]]:
         """Read these columns, at most ``rows`` rows at a time."""
         start, held = 0, []
-        for item in self._objects():
+        for item in self.objects():
             held.append(item)
             if len(held) == rows:
                 yield self._columns(held, columns, start)
@@ -65,8 +64,9 @@ class JsonlTable(Table):
             last = f"{start} to {start + len(values) - 1}"
             raise ValueError(f"its {name!r} are of different types in rows {last}; write them alike.") from None
 
-    def _objects(self) -> Iterator[dict[str, Any]]:
-        with self._open() as file:
+    def objects(self) -> Iterator[dict[str, Any]]:
+        """Read one object after another."""
+        with open_bytes(self._path) as file:
             row = 0
             while line := file.readline(_LONGEST_LINE):
                 if not line.strip():
@@ -79,7 +79,3 @@ class JsonlTable(Table):
                     raise ValueError(f"its row {row} is not a JSON object; write one object per line.")
                 yield item
                 row += 1
-
-    def _open(self) -> BinaryIO:
-        found = regular_file(self._path)
-        return cast(BinaryIO, gzip.open(found, "rb") if found.suffix.lower() == ".gz" else open(found, "rb"))

@@ -136,6 +136,7 @@ class Table(ABC):
     metadata: Metadata
     constants: list[Constant]
     declared_rows: int | None  # number that the file itself states, if it does
+    is_ours: bool = False  # whether focalcal wrote it
 
     @property
     @abstractmethod
@@ -156,7 +157,7 @@ class TableSource(Source):
         self.kind, keys = find_parts(names, choices)
         self.names = names
         self._choices = choices
-        self._table = table
+        self.table = table
         self._fields = {part: found[key] for part, key in keys.items()}
         self.parts = self._fields.keys()
         self.metadata = _take_class_names(table.metadata, self._fields)
@@ -166,7 +167,7 @@ class TableSource(Source):
     @property
     def num_samples(self) -> int:
         """Rows in the table."""
-        return self._table.num_rows
+        return self.table.num_rows
 
     def read_blocks(self, samples: int) -> Iterator[RawBlock]:
         """Read blocks of at most ``samples`` rows."""
@@ -175,8 +176,8 @@ class TableSource(Source):
         self.dropped = 0
         for batch in self._batches(self._fields, rows):
             count = len(next(iter(batch.values())))
-            for constant in self._table.constants:
-                _check_constant(batch[constant.column], constant, self._table.names)
+            for constant in self.table.constants:
+                _check_constant(batch[constant.column], constant, self.table.names)
             kept = {}
             if self._choices.drop_missing:
                 kept["rows"], batch = _drop_missing(batch, self._used_columns)
@@ -185,9 +186,9 @@ class TableSource(Source):
             del batch  # it may keep a long stretch of the file in memory while the next one is read
             yield parts
             start += count
-        if self._table.declared_rows not in (None, start):
+        if self.table.declared_rows not in (None, start):
             raise ValueError(
-                f"it has {start} rows but says that it had {self._table.declared_rows} when it was written: it is "
+                f"it has {start} rows but says that it had {self.table.declared_rows} when it was written: it is "
                 "truncated or edited (remove the column 'focalcal:rows' if that was on purpose)."
             )
 
@@ -202,19 +203,30 @@ class TableSource(Source):
             start += count
 
     @property
+    def value_field(self) -> Field:
+        """The columns with logits or probabilities."""
+        return self._fields["values"]
+
+    @property
+    def has_other_columns(self) -> bool:
+        """Whether it is a table of others, or has columns that are no parts of predictions."""
+        known = {*self._used_columns, *(constant.column for constant in self.table.constants)}
+        return not self.table.is_ours or len(known) < len(self.table.names)
+
+    @property
     def _used_columns(self) -> list[int]:
         return sorted({column for field in self._fields.values() for column in field.columns})
 
     def _batches(self, fields: dict[str, Field], rows: int) -> Iterator[dict[int, pa.Array]]:
         columns = {column for field in fields.values() for column in field.columns}
-        columns |= {constant.column for constant in self._table.constants}
-        return self._table.batches(sorted(columns), fields, rows)
+        columns |= {constant.column for constant in self.table.constants}
+        return self.table.batches(sorted(columns), fields, rows)
 
     def _read_part(self, part: str, batch: dict[int, pa.Array], start: int) -> Any:
         field = self._fields[part]
         columns = [batch[column] for column in field.columns]
         for position, column in zip(field.columns, columns, strict=True):
-            _check_present(column, self._table.names[position], start)
+            _check_present(column, self.table.names[position], start)
         if part in TEXT_COLUMNS:
             return columns[0].to_pylist()
         if part.startswith(GROUPS) or part == "predicted" or (part == "labels" and "predicted" in self._fields):
@@ -225,7 +237,7 @@ class TableSource(Source):
             return _stack(columns)
         # Only the values' length has been seen before this block.
         length = self.sample_shape[0] if part == "values" and self.sample_shape else None
-        return _read_numbers(columns[0], self._table.names[field.columns[0]], start, length)
+        return _read_numbers(columns[0], self.table.names[field.columns[0]], start, length)
 
     def _read_sample_shape(self) -> tuple[int, ...]:
         """Look at the first row: of a list column only that says how many classes there are."""

@@ -1,0 +1,104 @@
+"""Samples that depend on each other within a cluster: pixels of an image, tokens of a sentence, records of a user."""
+
+import numpy as np
+import pytest
+import torch
+
+from focalcal.metrics import Accumulator, calibration_test, compare, evaluate
+from focalcal.metrics.bootstrap.intervals import bootstrap
+from focalcal.metrics.honest_intervals import HONEST_METRICS
+from focalcal.predictions import Predictions
+
+
+def images(count=60, pixels=50, seed=0, temperature=0.6, clusters=True):
+    """Every pixel of an image has the image's logits and label: so many pixels are no more than one."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(count, 4, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(logits.softmax(1), 1, generator=generator)[:, 0]
+    numbers = torch.arange(count).repeat_interleave(pixels) + 1000
+    return Predictions.from_logits(
+        (logits / temperature).repeat_interleave(pixels, 0),
+        labels.repeat_interleave(pixels),
+        clusters=numbers if clusters else None,
+    )
+
+
+def width(interval):
+    return interval[1] - interval[0]
+
+
+def test_an_interval_of_many_pixels_is_that_of_their_images():
+    once, pixels, blind = images(pixels=1), images(), images(clusters=False)
+    expected, found, narrow = (evaluate(each, bootstrap=300) for each in (once, pixels, blind))
+    for name in ("ece", "ada_ece", "ks_error", "smooth_ece", "classwise_ece", "error", "nll"):
+        assert found.values[name] == pytest.approx(expected.values[name], rel=0.02), name
+        assert 0.6 * width(expected.intervals[name]) < width(found.intervals[name]), name
+        assert width(found.intervals[name]) < 1.7 * width(expected.intervals[name]), name
+        assert width(narrow.intervals[name]) < 0.7 * width(found.intervals[name]), name
+    for name in HONEST_METRICS:
+        low, high = found.intervals[name]
+        assert low <= found.values[name] <= high, name
+
+
+def test_pixels_of_a_calibrated_model_are_not_called_miscalibrated():
+    """Image by image the model is right as often as it says; 50 copies of each make 3,000 samples of 60."""
+    p_values = [calibration_test(images(seed=seed, temperature=1.0)).p_value for seed in range(12)]
+    blind = [calibration_test(images(seed=seed, temperature=1.0, clusters=False)).p_value for seed in range(12)]
+    assert sum(p <= 0.05 for p in p_values) <= 2
+    assert sum(p <= 0.05 for p in blind) == 12
+
+
+def test_clusters_of_one_sample_are_no_clusters():
+    plain = images(200, pixels=1, clusters=False)
+    own = Predictions.from_logits(plain.values, plain.labels, clusters=torch.arange(200))
+    assert evaluate(own, bootstrap=20).to_dict() == evaluate(plain, bootstrap=20).to_dict()
+
+
+def test_one_cluster_has_no_interval():
+    found = evaluate(images(1, pixels=30), bootstrap=20)
+    assert all(np.isnan(ends).all() for ends in found.intervals.values())
+
+
+def test_more_clusters_than_groups_are_dealt_as_wholes():
+    found = bootstrap(images(1500, pixels=3), metrics=["error"], bootstrap=200)
+    once = bootstrap(images(1500, pixels=1), metrics=["error"], bootstrap=200)
+    assert 0.8 < width(found.intervals["error"]) / width(once.intervals["error"]) < 1.25
+
+
+def test_copies_do_not_make_a_difference_significant():
+    """Two models of 40 images; 100 copies of every image make no more of a difference than one."""
+    a, b = images(40, 100, temperature=1.0), images(40, 100, temperature=0.9)
+    once = compare(images(40, 1, temperature=1.0), images(40, 1, temperature=0.9), metrics=["nll"], bootstrap=200)
+    found = compare(a, b, metrics=["nll", "error"], bootstrap=200)
+    assert found["nll"].p_value == pytest.approx(once["nll"].p_value, abs=0.08)
+    assert found["error"].p_value == 1
+
+
+def test_a_file_in_blocks_knows_its_clusters(tmp_path, monkeypatch):
+    module = __import__("focalcal.metrics.evaluating", fromlist=["evaluate"])
+    preds = images(80, 40)
+    preds.save(tmp_path / "pixels.safetensors")
+    expected = evaluate(preds, bootstrap=300)
+    monkeypatch.setattr(module, "READ_WHOLE_BYTES", 0)
+    found = evaluate(tmp_path / "pixels.safetensors", bootstrap=300)
+    for name in ("ece", "mce"):
+        assert found.intervals[name] == pytest.approx(expected.intervals[name], abs=0.02), name
+    for name in ("ada_ece", "ks_error", "smooth_ece", "error", "nll"):
+        assert width(found.intervals[name]) == pytest.approx(width(expected.intervals[name]), rel=0.25), name
+        assert found.intervals[name][0] <= found.values[name] <= found.intervals[name][1], name
+    assert found.calibration_test.p_value == pytest.approx(expected.calibration_test.p_value, abs=0.05)
+    assert "classwise_ece" not in found.intervals
+    assert any("clusters" in note for note in found.notes)
+
+
+def test_an_accumulator_of_clusters_says_that_it_has_no_intervals():
+    accumulator = Accumulator(4)
+    logits = torch.randn(2, 4, 3, 3, generator=torch.Generator().manual_seed(0))
+    accumulator.update(logits=logits, labels=torch.zeros(2, 3, 3, dtype=torch.int64))
+    found = accumulator.compute()
+    assert (found.intervals, found.calibration_test) == ({}, None)
+    assert any("depend on each other" in note for note in found.notes)
+    joined = Accumulator(4).merge(accumulator)
+    again = Accumulator(4)
+    again.load_state_dict(joined.state_dict())
+    assert again.compute().intervals == {}
