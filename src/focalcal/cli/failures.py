@@ -27,7 +27,7 @@ _KEYS = r"(?:logits|probs|labels|weights|ids|confidence|correct|predicted|cluste
 _OTHERS = r"ignore_index|allow_duplicate_ids|allow_test|drop_missing|class_dim|class_names|labels_are|positive_class"
 _KEYWORDS = rf"{_KEYS}|{_OTHERS}"
 # Options that are not called like the keyword argument.
-_RENAMED = {"positive_class": "--positive-label", "groups_key": "--by", "clusters_key": "--clusters"}
+_RENAMED = {"positive_class": "--positive-label", "groups_key": "--by"}
 _KEYWORD = re.compile(rf"(?<![\w./\\-])({_KEYWORDS})(?:=(?:True|'([^']*)'))?(?!\.?\w)")
 _NUMBER = re.compile(r"\b(bins|bootstrap|level|seed)=(\d+(?:\.\d+)?)")
 _FUNCTION = re.compile(r"\buse from_(logits|probs)\b")
