@@ -96,7 +96,8 @@ def evaluate(
       focalcal evaluate test.npz --json --metrics ece,nll --bootstrap 0
       focalcal evaluate test.npz --report report.html
       focalcal evaluate test.npz --ood other=new.npz
-      focalcal evaluate scores.csv --probs-key score --labels-key truth
+      focalcal evaluate scores.csv --probs-key score --labels-key truth --positive-label fraud
+      focalcal evaluate answers.csv --confidence-key conf --correct-key ok
       focalcal evaluate 'preds/*.parquet' --skip-bad-shards
     """
     thresholds = chosen_gates(gates)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from torch import Tensor
 
@@ -27,11 +27,12 @@ from focalcal.metrics.samples import (
     cluster_numbers,
     confidence_samples,
     measured,
+    predictions_of,
 )
 from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.streaming.large_files import evaluate_file
 from focalcal.metrics.sums import Sums, means_of_samples, values
-from focalcal.predictions import Predictions, PredictionsFile, open_predictions
+from focalcal.predictions import Kind, Predictions, PredictionsFile, open_predictions
 from focalcal.predictions.masking import answer_classes
 
 Predicted = Predictions | PredictionsFile | str | os.PathLike[str]
@@ -43,8 +44,9 @@ _OF_STATISTICS: set[Source] = {"means", "classes", "outputs"}
 
 
 def evaluate(
-    preds: Predicted,
-    *,
+    preds: Predicted | Any,
+    *arrays: Any,
+    kind: Kind | None = None,
     metrics: Sequence[str] | None = None,
     bins: int = 15,
     intervals: bool = True,
@@ -66,7 +68,10 @@ def evaluate(
     ``Evaluation.calibration_test`` whether chance alone explains the ECE.
 
     Args:
-        preds: Predictions, or the path of a file of them, or a file that `open_predictions` opened.
+        preds: Predictions, or the path of a file of them, or a file that `open_predictions` opened; or an array of
+            logits or probabilities, as ``kind`` says.
+        *arrays: Labels, beside an array.
+        kind: ``"logits"`` or ``"probs"``, for arrays.
         metrics: Names, see ``METRICS``; None for all of them. Only what they need is computed.
         bins: Number of bins of the binned metrics.
         intervals: Whether to compute confidence intervals at all.
@@ -94,7 +99,7 @@ def evaluate(
         check_method(method)
     if intervals:
         check_resampling(resamples or 1, level, seed)
-    source = _opened(preds)
+    source = _opened(predictions_of("evaluate", preds, arrays, kind) if arrays or kind is not None else preds)
     names = checked_names(metrics, len(answer_classes(source)), tuple(METRICS), source.of)
     left_out = MEASURES[source.of].left_out
     notes: tuple[str, ...] = (left_out,) if left_out and metrics is None else ()
@@ -108,10 +113,12 @@ def evaluate(
     return replace(evaluation, notes=(*notes, *evaluation.notes))
 
 
-def _opened(preds: Predicted) -> Predictions | PredictionsFile:
+def _opened(preds: Predicted | Any) -> Predictions | PredictionsFile:
     """Read the data; what is too large to be read whole stays a file."""
     if isinstance(preds, Predictions):
         return preds
+    if not isinstance(preds, PredictionsFile | str | os.PathLike):
+        return measured(preds)
     file = preds if isinstance(preds, PredictionsFile) else open_predictions(preds)
     file.check_labels()
     small = file.size <= READ_WHOLE_BYTES

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -84,6 +84,7 @@ class Accumulator:
         bins: the number of bins of binned metrics.
         of: what calibration is measured of, as in ``Predictions``; by default what the first batch says: one column is
             a score, several are measured by the predicted class.
+        ignore_index: Positions with this label are left out; None leaves out nothing.
         first_row: Number of the first row, where this is a part of larger data: parts that know their place in the
             whole give, when merged, the very intervals of the whole.
         compact: Keep no samples and a coarser histogram from the first sample on, in 0.8 MB for 10 classes (1.7 MB for
@@ -104,6 +105,7 @@ class Accumulator:
         bins: int = 15,
         *,
         of: Of | None = None,
+        ignore_index: int | None = -100,
         first_row: int = 0,
         compact: bool = False,
     ) -> None:
@@ -114,7 +116,7 @@ class Accumulator:
         if isinstance(first_row, bool) or not isinstance(first_row, int) or first_row < 0:
             raise ValueError(f"first_row is {first_row!r}; it must be an integer of at least 0.")
         self.num_classes, self.bins, self.first_row, self.compact = num_classes, bins, first_row, compact
-        self._wanted = of
+        self.ignore_index, self._wanted = ignore_index, of
         self.reset()
 
     def reset(self) -> None:
@@ -142,7 +144,7 @@ class Accumulator:
         probs: Any = None,
         labels: Any,
         weights: Any = None,
-        ignore_index: int | None = -100,
+        ignore_index: int | Literal["default"] | None = "default",
     ) -> None:
         """Add a batch: numpy or torch, any float type, any device; (N, K) or (N, K, d1, …).
 
@@ -154,7 +156,7 @@ class Accumulator:
             probs: outputs that sum to 1.
             labels: (N,) or (N, d1, …) integers, or class probabilities (or counts) of the outputs' shape.
             weights: (N,) or (N, d1, …), at least 0.
-            ignore_index: positions with this label are left out.
+            ignore_index: positions with this label are left out, instead of the accumulator's.
 
         Raises:
             ValueError: one sentence that says what is wrong, in which row, and what to do.
@@ -164,7 +166,8 @@ class Accumulator:
         kind: Kind = "probs" if logits is None else "logits"
         outputs = cpu_tensor(probs if logits is None else logits, WORDS[kind])
         of, _ = Columns(of=self._of).measure(count_columns(outputs))
-        rows = prepare_rows(kind, outputs, labels, weights=weights, ignore_index=ignore_index)
+        ignored = self.ignore_index if ignore_index == "default" else ignore_index
+        rows = prepare_rows(kind, outputs, labels, weights=weights, ignore_index=ignored)
         self.add(from_rows(rows, kind, Description(of=of)))
 
     def add(self, preds: Predictions) -> None:
@@ -235,6 +238,8 @@ class Accumulator:
     def all_reduce(self, group: Any = None) -> "Accumulator":
         """Join the accumulators of all processes of ``torch.distributed``: afterwards each holds everything.
 
+        Of one process nothing is to be joined, and nothing is done.
+
         One all-reduce of int64 counts and two of float64 numbers (some 5 MB each). Call it once: a second call would
         count everything once more for every process.
 
@@ -243,6 +248,8 @@ class Accumulator:
         """
         import torch.distributed as dist
 
+        if not (dist.is_available() and dist.is_initialized()):
+            return self
         processes, rank = dist.get_world_size(group), dist.get_rank(group)
         if processes == 1:
             return self
