@@ -6,6 +6,7 @@ the p-values of each of the three questions are corrected for the number of grou
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -198,8 +199,9 @@ def _simple_evaluations(
 
 
 def _only(stats: SampleStatistics, chosen: Tensor) -> SampleStatistics:
-    columns = {name: getattr(stats, name) for name in SampleStatistics.__dataclass_fields__}
-    return SampleStatistics(**{name: None if part is None else part[chosen] for name, part in columns.items()})
+    columns: dict[str, Any] = {name: getattr(stats, name) for name in SampleStatistics.__dataclass_fields__}
+    chosen_columns: dict[str, Any] = {k: None if part is None else part[chosen] for k, part in columns.items()}
+    return SampleStatistics(**chosen_columns)
 
 
 def group_notes(groups: int, evaluated: int, sizes: Sequence[int]) -> tuple[str, ...]:

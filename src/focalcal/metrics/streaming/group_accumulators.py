@@ -100,8 +100,8 @@ class GroupAccumulators:
         parts: dict[str, dict[str, Tensor]] = {}
         for key, part in state.items():
             if key != "names":
-                number, place, rest = key.split(".", 2)
-                parts.setdefault(f"{number}.{place}", {})[rest] = part
+                first, second, rest = key.split(".", 2)
+                parts.setdefault(f"{first}.{second}", {})[rest] = part
         for number, (column, groups) in enumerate(names.items()):
             self.states[column] = {}
             for place, name in enumerate(groups):
