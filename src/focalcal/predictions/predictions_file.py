@@ -39,6 +39,8 @@ from focalcal.predictions.read_options import Choices, ReadOptions
 from focalcal.predictions.rows import Kind, prepare_rows
 from focalcal.predictions.tensors import cpu_tensor
 
+_LONGEST_REASON = 300  # characters of a library's message, which may quote the file
+
 
 @dataclass(frozen=True)
 class Opened:
@@ -373,7 +375,8 @@ def reading(path: Path, broken: tuple[type[Exception], ...] = ()) -> Iterator[No
 
 def _first_sentence(error: Exception) -> str:
     """Return the first sentence of a library's message; some have several, on several lines."""
-    return " ".join(str(error).split()).split(". ")[0].rstrip(".") or type(error).__name__
+    sentence = " ".join(str(error).split()).split(". ")[0].rstrip(".") or type(error).__name__
+    return sentence if len(sentence) <= _LONGEST_REASON else f"{sentence[:_LONGEST_REASON]}…"
 
 
 def check_exists(path: Path) -> None:
