@@ -323,12 +323,30 @@ def gap_moments(gaps: Tensor, powers: Tensor, beta: float) -> tuple[Tensor, Tens
     return total, first, second
 
 
+def sample_stride(count: int) -> int:
+    """Return every how many rows one belongs to the sample that the first guess comes from."""
+    return max(1, count // _SAMPLE_ROWS)
+
+
+def guess_from_sample(values: Tensor, labels: Tensor, weights: Tensor | None, count: int) -> float:
+    """Return the first β that `fit_inverse_temperature` tries for ``count`` samples, given every `sample_stride`-th.
+
+    Weights are positive. Where all values of each row are equal there is nothing to guess from, and it is 1.
+    """
+    sample = _Objective.of(values, labels, weights)
+    gap = sample.mean_gap()
+    return math.exp(_guess(sample, sample_stride(count), gap)) if gap else 1.0
+
+
 def _first_guess(objective: _Objective) -> float:
     """A log β from a scale of the values, improved on a subsample where that is cheap."""
-    stride = objective.values.shape[0] // _SAMPLE_ROWS
+    stride = sample_stride(objective.values.shape[0])
     sample = objective.rows(stride) if stride > 1 else objective
-    gap = sample.mean_gap() or objective.mean_gap()
-    scale = math.log((1.0 + math.log(objective.values.shape[1])) / gap)
+    return _guess(sample, stride, sample.mean_gap() or objective.mean_gap())
+
+
+def _guess(sample: _Objective, stride: int, gap: float) -> float:
+    scale = math.log((1.0 + math.log(sample.values.shape[1])) / gap)
     if stride < 4 or sample.is_separable():
         return scale
     fit = _search(sample, scale, scale - 5.0, scale + 5.0, tolerance=1e-4)

@@ -8,6 +8,7 @@ import pytest
 
 import focalcal as fc
 from focalcal.predictions import Predictions
+from oracles.known_truth import predictions
 
 
 @pytest.fixture
@@ -79,3 +80,21 @@ def test_what_is_refused_writes_nothing(focalcal, tmp_path, calibrator):
     assert result.code == 2
     assert "cannot be applied to" in result.err
     assert not (tmp_path / "o.csv").exists()
+
+
+def test_shards_are_calibrated_into_a_folder_and_again_only_what_is_missing(focalcal, refused, tmp_path):
+    whole = predictions(sharpness=2.5, split="val")
+    whole.save(tmp_path / "val.npz")
+    (tmp_path / "new").mkdir()
+    for part in range(3):
+        whole.select(list(range(200 * part, 200 * part + 200))).save(tmp_path / "new" / f"{part}.parquet")
+    calibrator = tmp_path / "t.json"
+    focalcal("calibrate", tmp_path / "val.npz", tmp_path / "val.npz", "--allow-test", "--save-calibrator", calibrator)
+    new, out = f"{tmp_path}/new/*.parquet", tmp_path / "scored"
+    ran = focalcal("apply", calibrator, new, "--out", out, "--workers", 1)
+    assert (ran.code, f"Wrote 3 files to {out}." in ran.out) == (0, True), ran.err
+    (out / "1.parquet").unlink()
+    again = json.loads(focalcal("apply", calibrator, new, "--out", out, "--workers", 1, "--json").out)
+    assert (again["written"], again["finished"], again["skipped"]) == (1, 2, 0)
+    (tmp_path / "new" / "9.parquet").write_bytes(b"nothing")
+    assert "9.parquet is corrupt" in refused("apply", calibrator, new, "--out", out, "--workers", 1)

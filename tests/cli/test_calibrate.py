@@ -308,3 +308,33 @@ def test_an_nll_that_became_infinite_is_said_with_its_remedy(focalcal, tmp_path,
     smoothed = as_json(focalcal("calibrate", *files, "--method", method, "--smoothing", "0.01", "--json"))
     assert 0 < smoothed["after"]["nll"] < 10
     assert not any("--smoothing" in warning for warning in smoothed["warnings"])
+
+
+def test_shards(focalcal, refused, tmp_path):
+    val, test = predictions(sharpness=2.5, seed=1, split="val"), predictions(sharpness=2.5, seed=2, split="test")
+    val.save(tmp_path / "val.npz")
+    test.save(tmp_path / "test.npz")
+    for name, whole in (("val", val), ("test", test)):
+        (tmp_path / name).mkdir()
+        for part in range(3):
+            whole.select(list(range(200 * part, 200 * part + 200))).save(tmp_path / name / f"{part}.parquet")
+    patterns = [f"{tmp_path}/val/*.parquet", f"{tmp_path}/test/*.parquet"]
+    one = json.loads(focalcal("calibrate", tmp_path / "val.npz", tmp_path / "test.npz", "--json").out)
+    files = ["--out", tmp_path / "out", "--save-calibrator", tmp_path / "t.json"]
+    ran = focalcal("calibrate", *patterns, "--workers", 1, "--json", *files)
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    assert found["temperature"] == pytest.approx(one["temperature"], rel=1e-9)
+    for name in ("error", "nll", "brier", "ece", "classwise_ece"):
+        assert found["after"][name] == pytest.approx(one["after"][name], rel=1e-6)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "0.parquet",
+        "1.parquet",
+        "2.parquet",
+        "calibrator.json",
+    ]
+    assert "0 files written" in focalcal("calibrate", *patterns, "--workers", 1, *files).err
+    assert "a temperature is fitted by NLL" in refused("calibrate", *patterns, "--method", "auto")
+    assert "is among both" in refused("calibrate", patterns[0], patterns[0])
+    assert "has split 'test'" in refused("calibrate", patterns[1], patterns[0])
+    assert "Give two patterns" in refused("calibrate", patterns[0])

@@ -37,6 +37,8 @@ def folder(tmp_path, monkeypatch):
         val.save(f"runs/{run}/predictions/val.safetensors")
         predictions(seed=1, sharpness=sharpness, split="test").save(f"runs/{run}/predictions/test.safetensors")
     Path("preds").mkdir()
+    Path("val").mkdir()
+    val.save("val/0.parquet")
     for part in range(2):
         test.select(list(range(300 * part, 300 * part + 300))).save(f"preds/{part}.parquet")
     logits, labels = logits_and_labels(200, 3)

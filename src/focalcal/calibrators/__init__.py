@@ -12,11 +12,13 @@ from focalcal.calibrators.identity import Identity
 from focalcal.calibrators.one_vs_rest import HistogramBinning, IsotonicCalibration
 from focalcal.calibrators.record import FitRecord
 from focalcal.calibrators.registry import METHODS, build_calibrator, load_calibrator
+from focalcal.calibrators.sharded import AppliedShards, calibrate_shards, fit_temperature_on_shards
 from focalcal.calibrators.structured import StructuredScaling
 from focalcal.calibrators.temperature import TemperatureScaling
 
 __all__ = [
     "METHODS",
+    "AppliedShards",
     "AutoCalibration",
     "BetaCalibration",
     "CalibrationWarning",
@@ -39,7 +41,9 @@ __all__ = [
     "TemperatureScaling",
     "VectorScaling",
     "build_calibrator",
+    "calibrate_shards",
     "calibrator_drift",
+    "fit_temperature_on_shards",
     "fold",
     "fold_into",
     "load_calibrator",

@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from focalcal.base.files import check_destination
-from focalcal.base.progress import spinner
+from focalcal.base.progress import note, spinner
 from focalcal.cli.calibrate import learned_numbers, save_calibrated
 from focalcal.cli.inputs import open_input, predictions_file
 from focalcal.cli.options import READ_OPTIONS, Json, packed
 from focalcal.cli.output import print_json, results
+from focalcal.cli.sharding import ClusterAddress, ShardOptions, ShardsOn, ShardWorkers, SkipBadShards, are_shards
 from focalcal.report.readings import counted, measured_by
+
+if TYPE_CHECKING:
+    from focalcal.calibrators import Calibrator
 
 
 @packed("reading", READ_OPTIONS)
 def apply(
     calibrator: Annotated[Path, typer.Argument(metavar="CALIBRATOR", help="What calibrate --save-calibrator wrote.")],
-    predictions: Annotated[Path, typer.Argument(metavar="NEW", help="A predictions file, with or without labels.")],
-    out: Annotated[Path, typer.Option(help="Where the calibrated predictions go.", show_default=False)],
+    predictions: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NEW...", help="A predictions file, with or without labels; or shards: 'new/*.parquet'."
+        ),
+    ],
+    out: Annotated[
+        str, typer.Option(help="Where the calibrated predictions go; a folder for shards.", show_default=False)
+    ],
+    on: ShardsOn = "local",
+    workers: ShardWorkers = None,
+    address: ClusterAddress = None,
+    skip_bad_shards: SkipBadShards = False,
     json: Json = False,
     *,
     reading: dict[str, Any],
@@ -30,27 +45,53 @@ def apply(
     They need no labels. A .parquet, .csv or .jsonl of your own stays what it is, if --out has the same ending: the
     columns with logits or probabilities get new numbers, and all other columns stay.
 
+    Shards are calibrated file by file into the folder --out, here or (--on ray) on a Ray cluster, each written whole or
+    not at all; the same command again skips those that are finished.
+
     Examples:
       focalcal calibrate val.parquet test.parquet --save-calibrator calibrator.json
       focalcal apply calibrator.json new.parquet --out scored.parquet
       focalcal apply calibrator.json new.csv --probs-key score --out scored.csv
+      focalcal apply calibrator.json 'preds/*.parquet' --out scored
     """
     from focalcal.calibrators import load_calibrator
     from focalcal.predictions.formats import find_format
 
-    path = predictions_file(predictions)
-    find_format(out)
-    check_destination(out, [path])
     fitted = load_calibrator(calibrator)
+    sharded = ShardOptions(on, workers, address, skip_bad_shards)
+    if are_shards(predictions, sharded):
+        _apply_to_shards(fitted, predictions, out, sharded, reading, json)
+        return
+    only, target = Path(predictions[0]), Path(out)
+    path = predictions_file(only)
+    find_format(target)
+    check_destination(target, [path])
     file = open_input(path, reading)
     with spinner("applying"):
         given = file.read()
-        kept = save_calibrated(fitted, fitted.transform(given), file, out)
+        kept = save_calibrated(fitted, fitted.transform(given), file, target)
     if json:
         content = {"calibrator": calibrator.name, "method": fitted.method, **learned_numbers(fitted)}
-        print_json({**content, "n": len(given), "of": given.of, "out": out.name, "kept_all_columns": kept})
+        print_json({**content, "n": len(given), "of": given.of, "out": target.name, "kept_all_columns": kept})
         return
     console = results()
-    console.print(f"{predictions}: {counted(len(given), 'sample')} calibrated by {fitted.method}.", soft_wrap=True)
+    console.print(f"{only}: {counted(len(given), 'sample')} calibrated by {fitted.method}.", soft_wrap=True)
     console.print(measured_by(given.of))
     console.print(f"Wrote {out}{', with all other columns' if kept else ''}.", soft_wrap=True)
+
+
+def _apply_to_shards(
+    fitted: Calibrator, paths: list[str], out: str, sharded: ShardOptions, reading: dict[str, Any], json: bool
+) -> None:
+    from focalcal.calibrators import calibrate_shards
+
+    with spinner("applying"):
+        done = calibrate_shards(fitted, paths, out, **sharded.arguments(), **reading)
+    for failure in done.failures:
+        note(f"skipped: {failure.reason}")
+    if json:
+        counts = {"written": len(done.written), "finished": len(done.finished), "skipped": len(done.failures)}
+        print_json({"method": fitted.method, **learned_numbers(fitted), **counts})
+        return
+    finished = f"; {len(done.finished)} were finished already" if done.finished else ""
+    results().print(f"Wrote {counted(len(done.written), 'file')} to {out}{finished}.", soft_wrap=True)

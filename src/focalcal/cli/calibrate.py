@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -16,6 +16,7 @@ from focalcal.base.progress import note, spinner
 from focalcal.cli.inputs import open_input, predictions_file
 from focalcal.cli.options import READ_MANY_OPTIONS, Json, option, packed
 from focalcal.cli.output import print_json, results
+from focalcal.cli.sharding import ClusterAddress, ShardOptions, ShardsOn, ShardWorkers, SkipBadShards, are_shards
 from focalcal.metrics.catalogue import describe_metric, names_for
 from focalcal.report.readings import data_size, measured_by, written, written_change
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from focalcal.calibrators import Calibrator, Candidate
     from focalcal.metrics import Evaluation
     from focalcal.predictions import Predictions, PredictionsFile
+    from focalcal.predictions.read_options import ReadOptions
 
 COMPARED = ("error", "nll", "brier", "ece", "ece_floor", "ada_ece", "classwise_ece")
 _PANEL = "Options of methods"
@@ -50,10 +52,10 @@ _LEARNED = {"temperature": ("temperature T", 1.0), "gamma": ("focal γ", 0.0)}
 @packed("reading", READ_MANY_OPTIONS)
 def calibrate(
     files: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             metavar="VAL TEST",
-            help="Two predictions files; or a run directory.",
+            help="Two predictions files; a run directory; or two patterns of shards, 'val/*.parquet' 'test/*.parquet'.",
             show_default=False,
         ),
     ],
@@ -68,13 +70,20 @@ def calibrate(
     ] = None,
     calibrator: Annotated[Path | None, typer.Option(hidden=True)] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where the calibrated predictions go: .safetensors, .npz, .parquet or .csv.")
+        Path | None,
+        typer.Option(
+            help="Where the calibrated predictions go: .safetensors, .npz, .parquet, .csv; a folder for shards."
+        ),
     ] = None,
     save_calibrator: Annotated[Path | None, typer.Option(help="Where the fitted calibrator goes, as JSON.")] = None,
     bins: Annotated[int, typer.Option(min=1, help="Number of bins of ECE, and of the method if it bins.")] = 15,
     allow_test: Annotated[
         bool, typer.Option("--allow-test", help="Fit on test data, or on the same samples, all the same.")
     ] = False,
+    on: ShardsOn = "local",
+    workers: ShardWorkers = None,
+    address: ClusterAddress = None,
+    skip_bad_shards: SkipBadShards = False,
     json: Json = False,
     *,
     options: dict[str, Any],
@@ -86,12 +95,16 @@ def calibrate(
     the relative gain in NLL: compare methods by it, not by ECE. Refuses validation data whose split is "test", and
     files that share their samples, unless --allow-test is given.
 
+    On shards, a temperature is fitted by NLL and applied file by file into the folder --out, here or (--on ray) on a
+    Ray cluster; the same command again skips files that are finished.
+
     Examples:
       focalcal calibrate val.npz test.npz --out calibrated.safetensors
       focalcal calibrate val.npz test.npz --objective ece --save-calibrator t.json
       focalcal calibrate val.npz test.npz --method auto
       focalcal calibrate runs/a --method focal-temperature --json
       focalcal calibrate test.npz --method focal-inverse --gamma 3
+      focalcal calibrate 'val/*.parquet' 'preds/*.parquet' --save-calibrator t.json
     """
     if calibrator is not None:
         raise ValueError(
@@ -99,7 +112,13 @@ def calibrate(
             f"`focalcal apply {calibrator} {files[0]} --out FILE`."
         )
     chosen = _build(method, options, bins)
-    val_path, test_path = _paths(files, chosen)
+    sharded = ShardOptions(on, workers, address, skip_bad_shards)
+    if any(are_shards([file], sharded) for file in files):
+        done = _calibrate_shards(files, chosen, bins, sharded, reading, allow_test, out, save_calibrator)
+        written_paths = [path for path in (out, save_calibrator) if path is not None]
+        print_json(done.to_dict()) if json else done.print(written_paths)
+        return
+    val_path, test_path = _paths([Path(file) for file in files], chosen)
     _check_destinations(out, save_calibrator, [path for path in (val_path, test_path) if path is not None])
     opened = open_input(test_path, reading)
     opened.check_labels()
@@ -122,6 +141,58 @@ def calibrate(
         print_json({**done.to_dict(), **names, "warnings": said})
     else:
         done.print([path for path in written_files.values() if path is not None])
+
+
+def _calibrate_shards(
+    files: Sequence[str],
+    chosen: Calibrator,
+    bins: int,
+    sharded: ShardOptions,
+    reading: dict[str, Any],
+    allow_test: bool,
+    out: Path | None,
+    save_calibrator: Path | None,
+) -> _Calibration:
+    """Fit a temperature on shards, measure what it does to others, and apply it to them."""
+    from focalcal.calibrators import TemperatureScaling, calibrate_shards
+    from focalcal.calibrators.sharded import fit_on_shards
+    from focalcal.metrics.streaming.sharded import accumulate, open_shards
+    from focalcal.metrics.streaming.workers import start_workers
+    from focalcal.predictions.shards import find_shards
+
+    if not isinstance(chosen, TemperatureScaling) or chosen.objective != "nll" or chosen.mix_uniform:
+        raise ValueError(
+            f"On shards a temperature is fitted by NLL, and nothing else: {chosen.method} with these options needs all "
+            "validation predictions in one file."
+        )
+    if len(files) != 2:
+        raise ValueError("Give two patterns of shards, VAL and TEST, in quotes: 'val/*.parquet' 'test/*.parquet'.")
+    val, test = (find_shards(file) for file in files)
+    common = sorted({*val} & {*test})
+    if common and not allow_test:
+        raise ValueError(
+            f"{common[0]} is among both; fit on other samples, or pass --allow-test to do it all the same."
+        )
+    if save_calibrator is not None:
+        _check_destinations(None, save_calibrator, [])
+    arguments, how = sharded.arguments(), cast("ReadOptions", reading)
+    with (
+        spinner("fitting and measuring on shards"),
+        start_workers(sharded.engine, workers=sharded.workers, address=sharded.address) as pool,
+    ):
+        fitted = fit_on_shards(open_shards(val, pool, sharded.engine, how), allow_test=allow_test)
+        skip = sharded.skip_bad_shards
+        shards = open_shards(test, pool, sharded.engine, how, skip_bad_shards=skip)
+        totals = [accumulate(shards, bins, transform=change) for change in (None, fitted.transform)]
+    before, after = (total.compute(COMPARED, intervals=False) for total, _ in totals)
+    for failure in totals[0][1]:
+        note(f"skipped: {failure.reason}")
+    if save_calibrator is not None:
+        fitted.save(save_calibrator)
+    if out is not None:
+        applied = calibrate_shards(fitted, test, out, **arguments, **reading)
+        note(f"{len(applied.written)} files written to {out}, {len(applied.finished)} were finished already.")
+    return _Calibration(fitted, files[0], files[1], before, after)
 
 
 def _build(method: str | None, options: Mapping[str, Any], bins: int) -> Calibrator:
@@ -233,11 +304,11 @@ def _write(
 
 def save_calibrated(calibrator: Calibrator, result: Predictions, source: PredictionsFile, out: Path) -> bool:
     """Write calibrated predictions, as a table like the one that was read where that has other columns."""
+    from focalcal.calibrators.sharded import calibrated_by
     from focalcal.predictions.formats.rewriting import save_like
 
-    learned = ", ".join(f"{name} {value:.6g}" for name, value in learned_numbers(calibrator).items())
-    how = f"{calibrator.method}{f' ({learned})' if learned else ''}"
-    return save_like(source, replace(result, provenance={**result.provenance, "calibrated_by": how}), out)
+    provenance = {**result.provenance, "calibrated_by": calibrated_by(calibrator)}
+    return save_like(source, replace(result, provenance=provenance), out)
 
 
 def learned_numbers(calibrator: Calibrator) -> dict[str, float]:

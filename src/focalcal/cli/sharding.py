@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+
+if TYPE_CHECKING:
+    from focalcal.metrics.streaming.workers import Engine
 
 _PANEL = "Shards"
 ShardsOn = Annotated[
@@ -37,6 +40,13 @@ class ShardOptions:
         for option, given in others.items():
             if given:
                 raise ValueError(f"{option} does not work on shards; leave it out, or pass one file.")
+
+    @property
+    def engine(self) -> Engine:
+        """Where shards are read."""
+        if self.on not in ("local", "ray"):
+            raise ValueError(f"--on must be local or ray, not {self.on!r}.")
+        return cast("Engine", self.on)
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `focalcal.evaluate_shards`."""

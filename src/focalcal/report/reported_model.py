@@ -33,13 +33,14 @@ _ROC_SAMPLES = 2**18
 
 @dataclass(frozen=True)
 class ReportSettings:
-    """Numbers of bins and resamples, the intervals' level, the seed, and the objective that T is fitted by."""
+    """Numbers of bins and resamples, the intervals' level, the seed, T's objective, and columns of groups."""
 
     bins: int = 15
     bootstrap: int = 1000
     level: float = 0.90
     seed: int = 0
     objective: Objective = "nll"
+    by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def measure_model(source: ModelSource, settings: ReportSettings) -> ReportedMode
     data = source.data
     scaling, notes = fit_scaling(data, source.val, settings.objective)
     how: dict[str, Any] = {name: getattr(settings, name) for name in ("bins", "bootstrap", "level", "seed")}
-    before = evaluate(data, **how)
+    before = evaluate(data, by=settings.by, **how)
     after = None
     if scaling is not None:
         names = names_for(AFTER_METRICS, data.num_classes, data.of)

@@ -54,9 +54,9 @@ def save_like(file: PredictionsFile, preds: Predictions, out: Path) -> bool:
         packed = os.fspath(out).lower().endswith(".gz")
         if packed:
             with gzip.GzipFile(filename="", mode="wb", fileobj=target, mtime=0) as inside:
-                write(file.path, source, columns, cast(BinaryIO, inside))
+                write(file.local_path, source, columns, cast(BinaryIO, inside))
         else:
-            write(file.path, source, columns, target)
+            write(file.local_path, source, columns, target)
     return True
 
 
