@@ -5,6 +5,7 @@ A hook of mkdocs. Nothing has to be written down twice: a name that a package li
 """
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -113,3 +114,8 @@ def on_files(files: Any, config: Mapping[str, Any]) -> Any:
     for page, places in pages().items():
         files.append(File.generated(config, f"api/{page}.md", content=write_page(page, places)))
     return files
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Show names that docstrings refer to, ``:class:`~package.Name```, as code without the role and the path."""
+    return re.sub(r":(?:class|meth|func|attr|mod):<code>(?:~?(?:\w+\.)+)?(\w+)</code>", r"<code>\1</code>", html)

@@ -17,6 +17,7 @@ from focalcal.metrics.classwise import ClassSums
 from focalcal.metrics.classwise_interval import ClassGapFolds, ClasswiseInterval, FoldedClassSums
 from focalcal.metrics.evaluation import Evaluation, EvaluationRequest
 from focalcal.metrics.floor import floor_sums
+from focalcal.metrics.grouping import check_columns, evaluate_groups
 from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
 from focalcal.metrics.refinement import loss_splits
 from focalcal.metrics.samples import (
@@ -54,6 +55,7 @@ def evaluate(
     bootstrap: int | None = 1000,
     level: float = 0.90,
     seed: int = 0,
+    by: str | Sequence[str] | None = None,
 ) -> Evaluation:
     """Compute all metrics, or some of them, with confidence intervals.
 
@@ -80,6 +82,9 @@ def evaluate(
         bootstrap: Number of resamples for those intervals that are made of them; 0 or None for none of those.
         level: Level of the intervals.
         seed: Seed for the draws; the same seed gives the same intervals.
+        by: A column of groups, or several (each on its own, not crossed): every group is evaluated as if it were alone,
+            ``Evaluation.groups`` by name, and ``Evaluation.by`` tells which differ significantly from the rest in
+            confidence − accuracy or in error, or fail the test of calibration (Holm's correction for their number).
 
     Raises:
         ValueError: For an unknown metric (with the nearest name), or a metric that such data cannot give.
@@ -99,27 +104,35 @@ def evaluate(
         check_method(method)
     if intervals:
         check_resampling(resamples or 1, level, seed)
-    source = _opened(predictions_of("evaluate", preds, arrays, kind) if arrays or kind is not None else preds)
+    source = _opened(predictions_of("evaluate", preds, arrays, kind) if arrays or kind is not None else preds, by)
+    columns = check_columns(by, tuple(source.groups))
     names = checked_names(metrics, len(answer_classes(source)), tuple(METRICS), source.of)
     left_out = MEASURES[source.of].left_out
     notes: tuple[str, ...] = (left_out,) if left_out and metrics is None else ()
     if source.masked_classes:
         names, notes = without_loss_parts(names, metrics is not None), (_masking_note(source),)
-    request = EvaluationRequest(names, metrics is not None, bins, intervals, method, resamples, level, seed)
+    request = EvaluationRequest(names, metrics is not None, bins, intervals, method, resamples, level, seed, columns)
     if isinstance(source, Predictions):
-        evaluation = _evaluate_predictions(measured(source), request)
+        data = measured(source)
+        evaluation = _evaluate_predictions(data, request)
+        tables = {
+            column: evaluate_groups(data, column, request, lambda part: _evaluate_predictions(measured(part), request))
+            for column in columns
+        }
+        evaluation = replace(evaluation, by=tables)
     else:
         evaluation = evaluate_file(source, request)
     return replace(evaluation, notes=(*notes, *evaluation.notes))
 
 
-def _opened(preds: Predicted | Any) -> Predictions | PredictionsFile:
+def _opened(preds: Predicted | Any, by: str | Sequence[str] | None) -> Predictions | PredictionsFile:
     """Read the data; what is too large to be read whole stays a file."""
     if isinstance(preds, Predictions):
         return preds
     if not isinstance(preds, PredictionsFile | str | os.PathLike):
         return measured(preds)
-    file = preds if isinstance(preds, PredictionsFile) else open_predictions(preds)
+    columns = () if by is None else (by,) if isinstance(by, str) else tuple(by)
+    file = preds if isinstance(preds, PredictionsFile) else open_predictions(preds, groups_key=columns)
     file.check_labels()
     small = file.size <= READ_WHOLE_BYTES
     return file.read() if small and file.num_samples * file.num_classes <= READ_WHOLE_VALUES else file

@@ -62,10 +62,10 @@ class Residuals:
     absolute: Tensor
 
     @classmethod
-    def of_samples(cls, samples: ConfidenceSamples) -> "Residuals":
-        """Put the residuals of samples on the grid."""
+    def of_samples(cls, samples: ConfidenceSamples, cells: int = CELLS) -> "Residuals":
+        """Put the residuals of samples on a grid."""
         size = (samples.correct.double() - samples.confidence).abs() * samples.mass
-        grid = residual_grid(samples.confidence, samples.correct, samples.weight)
+        grid = residual_grid(samples.confidence, samples.correct, samples.weight, cells)
         return cls(grid, samples.mass.sum(), size.sum())
 
     @cached_property

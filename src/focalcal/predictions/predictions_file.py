@@ -68,6 +68,7 @@ class PredictionsFile:
         class_names: K names, or None.
         masked_classes: Classes that are never the answer, in order.
         provenance: Text by key.
+        groups: Names of the columns of groups.
     """
 
     def __init__(self, path: Path, opened: Opened) -> None:
@@ -88,6 +89,7 @@ class PredictionsFile:
         self.class_names = self._description.class_names
         self.masked_classes = self._description.masked_classes
         self.provenance = self._description.provenance
+        self.groups = tuple(part.removeprefix(GROUPS) for part in source.parts if part.startswith(GROUPS))
         self._opened = opened
         self._positions = prod(positions)
         self.has_labels = opened.labels is not None or not {"labels", "correct"}.isdisjoint(source.parts)
