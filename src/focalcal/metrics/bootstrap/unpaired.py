@@ -88,7 +88,7 @@ def _count(preds: Predictions) -> int:
     """Count the samples of positive weight, or their clusters."""
     counted = slice(None) if preds.weights is None else preds.weights > 0
     clusters = cluster_numbers(preds)
-    return len(preds.values[counted]) if clusters is None else len(clusters[counted].unique())
+    return len(preds.values[counted]) if clusters is None else len(np.unique(clusters[counted].numpy()))
 
 
 def unpaired_differences(
