@@ -121,7 +121,18 @@ def _classes(model: ReportedModel, settings: ReportSettings, models: int) -> dic
     classes = model.classes
     rows = classes.largest_errors(_CLASS_ROWS // models)
     with_diagram = classes.largest_errors(max(1, _CLASS_DIAGRAMS // models))
-    columns = {"n": classes.count, "accuracy": classes.accuracy, "confidence": classes.confidence, "gap": classes.gap}
+    of = classes.predicted
+    columns: dict[str, Any] = {
+        "n": of.count,
+        "accuracy": of.accuracy,
+        "confidence": of.confidence,
+        "gap": of.gap,
+        "low": of.low,
+        "high": of.high,
+        "p": of.adjusted_p_value,
+        "labelled": classes.count,
+        "recall": classes.accuracy,
+    }
     return {
         "rows": rows,
         **{name: [_rounded(float(column[i]), 4) for i in rows] for name, column in columns.items()},

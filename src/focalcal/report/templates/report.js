@@ -225,6 +225,11 @@
   }
 
   // ---------- classes ----------
+  function gapInterval(classes, i) {
+    if (classes.low[i] === null) return "–";
+    const told = classes.p[i] !== null && classes.p[i] <= 0.05;
+    return `${points(classes.low[i])} … ${points(classes.high[i])}${told ? " ✱" : ""}`;
+  }
   function sortedRows() {
     const { classes } = model(), names = classNames(), wanted = byId("class-filter").value.trim().toLowerCase();
     const places = classes.rows.map((_, i) => i).filter((i) => names[classes.rows[i]].toLowerCase().includes(wanted));
@@ -252,7 +257,7 @@
       choose.append(named(names[label]));
       choose.dataset.label = label;
       head.append(choose);
-      const cells = [count(classes.n[i]), percent(classes.accuracy[i], 1), percent(classes.confidence[i], 1), points(classes.gap[i]), percent(classes.ece[i], 3)];
+      const cells = [count(classes.n[i]), percent(classes.accuracy[i], 1), percent(classes.confidence[i], 1), points(classes.gap[i]), gapInterval(classes, i), count(classes.labelled[i]), percent(classes.recall[i], 1), percent(classes.ece[i], 3)];
       row.append(head, ...cells.map((text) => element("td", text)));
       markRow(row);
       return row;
