@@ -80,6 +80,20 @@ class SampleStatistics(ConfidenceSamples):
         return self.prediction == self.label
 
 
+def of_answers(stats: SampleStatistics) -> SampleStatistics:
+    """Return the statistics of the predicted classes: of a score, how sure it is of the more probable class.
+
+    Examples:
+        >>> stats = of_answers(sample_statistics(Predictions.from_probs([0.25, 0.75], [0, 0])))
+        >>> stats.confidence.tolist(), stats.correct.tolist()
+        ([0.75, 0.75], [True, False])
+    """
+    if not bool((stats.correct != stats.right).any()):
+        return stats
+    confidence = torch.where(stats.prediction == 1, stats.confidence, 1 - stats.confidence)
+    return replace(stats, confidence=confidence, correct=stats.right)
+
+
 class StatisticsStore:
     """Joins the statistics of consecutive blocks, all of them weighted or none, in memory taken once for all.
 
