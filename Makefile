@@ -36,7 +36,7 @@ check: lint  ## the daily loop: lint, types, layers, and quick unit tests (no pr
 test: lint  ## all checks
 	$(BIN)/pytest -n $(PYTEST_WORKERS)
 
-fuzz: setup  ## property tests with other examples, for FUZZ_SECONDS (600); SEED=… repeats one round
+fuzz: setup  ## hostile files, and property tests with other examples, for FUZZ_SECONDS (600); SEED=… repeats one round
 	$(BIN)/python tests/fuzz.py --seconds $(FUZZ_SECONDS) --workers $(PYTEST_WORKERS) $(if $(SEED),--seed $(SEED))
 
 bench: $(PEERS)/.installed  ## measure speed beside peers and floors; prints the tables

@@ -5,6 +5,7 @@ A hook of mkdocs. Nothing has to be written down twice: a name that a package li
 """
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -61,7 +62,9 @@ def resolve(module: str, name: str) -> str:
 
 def _integrations() -> Iterator[str]:
     """List what the modules for other frameworks define; a module that others of them import has none for users."""
-    modules = [f"{_INTEGRATIONS}.{file.stem}" for file in sorted((SOURCE / "focalcal/integrations").glob("[!_]*.py"))]
+    folder = SOURCE / "focalcal/integrations"
+    files = [*folder.glob("[!_]*.py"), *(package.parent for package in folder.glob("*/__init__.py"))]
+    modules = [f"{_INTEGRATIONS}.{file.stem}" for file in sorted(files)]
     imported = {
         node.module for module in modules for node in ast.walk(_tree(module)) if isinstance(node, ast.ImportFrom)
     }
@@ -69,7 +72,7 @@ def _integrations() -> Iterator[str]:
         names = _listed(_tree(module))
         if names is None:
             names = [] if module in imported else _defined(_tree(module))
-        yield from (f"{module}.{name}" for name in names)
+        yield from (resolve(module, name) for name in names)
 
 
 def _listed(tree: ast.Module) -> list[str] | None:
@@ -111,3 +114,8 @@ def on_files(files: Any, config: Mapping[str, Any]) -> Any:
     for page, places in pages().items():
         files.append(File.generated(config, f"api/{page}.md", content=write_page(page, places)))
     return files
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Show names that docstrings refer to, ``:class:`~package.Name```, as code without the role and the path."""
+    return re.sub(r":(?:class|meth|func|attr|mod):<code>(?:~?(?:\w+\.)+)?(\w+)</code>", r"<code>\1</code>", html)

@@ -64,9 +64,13 @@ def main() -> None:
     scaler = fc.TemperatureScaling().fit(val)
     print(f"{len(test):,} labelled pixels, T = {scaler.temperature_:.2f} by validation NLL")
     for title, predictions in (("uncalibrated", test), ("calibrated", scaler.transform(test))):
-        # Neighbouring pixels are not independent: an interval over pixels would be far too narrow.
-        result = fc.evaluate(predictions, metrics=["error", "ece", "nll"], intervals=False)
-        print(f"{title:>13}: error {result['error']:.3f}, ECE {result['ece']:.4f}, NLL {result['nll']:.4f}")
+        # Neighbouring pixels are not independent: the interval is that of whole images, which are clusters here.
+        result = fc.evaluate(predictions, metrics=["error", "ece", "nll"], bootstrap=None)
+        low, high = result.intervals["ece"]
+        values = (
+            f"error {result['error']:.3f}, ECE {result['ece']:.4f} [{low:.4f}, {high:.4f}], NLL {result['nll']:.4f}"
+        )
+        print(f"{title:>13}: {values}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Property tests with examples that nobody has tried: rounds with other seeds until the time is up.
+"""Property tests with examples that nobody has tried, and hostile files: rounds with other seeds until the time is up.
 
 ``make fuzz`` runs it. The tests of ``make test`` draw the same examples in every run; here each round draws its own,
-from a seed that is printed, so that ``make fuzz SEED=…`` repeats the round.
+from a seed that is printed, so that ``make fuzz SEED=…`` repeats the round. A round is an attack on everything that is
+read (reliability/attack.py), for a quarter of the time at most, and then every property test.
 """
 
 import argparse
@@ -9,6 +10,16 @@ import secrets
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+ATTACK = Path(__file__).parent / "reliability" / "attack.py"
+CASES = 20_000
+
+
+def attack(seed: int, seconds: float) -> int:
+    """Run hostile cases for some time; 1 if one of them was not refused in one sentence."""
+    command = [sys.executable, "-W", "ignore", str(ATTACK), "--seed", str(seed), "--cases", str(CASES)]
+    return subprocess.run([*command, "--seconds", f"{seconds:.0f}"], check=False).returncode
 
 
 def run_round(seed: int, workers: int, seconds: float) -> int | None:
@@ -33,7 +44,8 @@ def main() -> int:
     while True:
         seed = secrets.randbelow(2**32) if options.seed is None else options.seed
         print(f"Round {rounds + 1}: make fuzz SEED={seed}", flush=True)
-        found = run_round(seed, options.workers, end - time.monotonic())
+        found = attack(seed, max(1.0, (end - time.monotonic()) / 4))
+        found = found or run_round(seed, options.workers, end - time.monotonic())
         if found:
             print(f"Failed. Repeat it with: make fuzz SEED={seed}", flush=True)
             return 1

@@ -41,6 +41,9 @@ def trained(focalcal, tmp_path):
 
 def test_train_evaluate_calibrate_and_new_texts(focalcal, trained):
     folder, file = trained
+    refused = focalcal("export", folder, "--out", folder / "model.onnx")
+    assert refused.code == 2
+    assert "takes TextBatch, which ONNX does not have" in refused.err
     evaluation = json.loads((folder / "evaluation.json").read_text())
     shown = json.loads(focalcal("evaluate", folder, "--json").out)
     assert shown["values"]["ece"] == pytest.approx(evaluation["splits"]["test"]["before"]["ece"])

@@ -171,3 +171,18 @@ def test_a_network_that_cannot_be_exported(tmp_path, model):
         fc.export_onnx(model, None, torch.randn(3, 4), tmp_path / "a.onnx")
     assert "\n" not in str(said.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_hugging_face_network_with_texts_of_any_length(tmp_path):
+    from transformers import BertConfig, BertForSequenceClassification
+
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    model = BertForSequenceClassification(BertConfig(vocab_size=50, num_labels=4, **sizes)).eval()
+    calibrator = fc.build_calibrator("vector").fit(sampled_predictions(300, 4, 2.0))
+    example = {"input_ids": torch.randint(50, (3, 7)), "attention_mask": torch.ones(3, 7, dtype=torch.int64)}
+    fc.export_onnx(model, calibrator, example, tmp_path / "a.onnx", dynamic_axes=[1])
+    longer = {"input_ids": torch.randint(50, (2, 11)), "attention_mask": torch.ones(2, 11, dtype=torch.int64)}
+    with torch.no_grad():
+        expected = transformed(calibrator, model(**longer).logits).numpy()
+    np.testing.assert_allclose(run(tmp_path / "a.onnx", **longer)["probs"], expected, atol=1e-6)

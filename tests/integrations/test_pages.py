@@ -10,7 +10,13 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 # A name that the last block of each page binds.
-PAGES = {"torchmetrics": "collection", "lightning": "scaler", "transformers": "scaler", "skorch": "scaler"}
+PAGES = {
+    "torchmetrics": "collection",
+    "lightning": "scaler",
+    "transformers": "scaler",
+    "skorch": "scaler",
+    "scikit-learn": "display",
+}
 
 
 @pytest.mark.slow

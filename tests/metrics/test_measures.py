@@ -152,3 +152,31 @@ def test_measuring_a_score_leaves_it_alone():
     preds = Predictions.from_logits([0.5, -1.0], [1, 0])
     confidence_samples(preds)
     assert preds.values.tolist() == [[0.0, 0.5], [0.0, -1.0]]
+
+
+def test_arrays_need_a_word_about_what_they_are():
+    probs, labels = np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 0])
+    preds = Predictions.from_probs(probs, labels)
+    assert fc.metrics.ece(probs, labels, kind="probs") == fc.metrics.ece(preds)
+    assert fc.metrics.ece(probs, labels, kind="probs", bins=5) == fc.metrics.ece(preds, bins=5)
+    found = fc.evaluate(probs, labels, kind="probs", metrics=["nll"], intervals=False)
+    assert found["nll"] == fc.metrics.nll(preds)
+    for call in (fc.evaluate, fc.metrics.ece, fc.metrics.nll, fc.metrics.calibration_test):
+        with pytest.raises(TypeError, match=rf"call {call.__name__}\(Predictions.from_probs\(probs, labels\)\)"):
+            call(probs, labels)
+        with pytest.raises(TypeError, match="Predictions"):
+            call(probs)
+        with pytest.raises(TypeError, match="Predictions alone, which have their labels"):
+            call(preds, labels)
+    with pytest.raises(ValueError, match="kind must be"):
+        fc.metrics.ece(probs, labels, kind="scores")
+
+
+def test_the_accumulator_ignores_what_it_was_told_to():
+    accumulator = fc.Accumulator(num_classes=2, ignore_index=255)
+    accumulator.update(probs=[[0.9, 0.1], [0.4, 0.6]], labels=[0, 255])
+    assert accumulator.samples == 1
+    accumulator.update(probs=[[0.9, 0.1], [0.4, 0.6]], labels=[0, -1], ignore_index=-1)
+    assert accumulator.samples == 2
+    assert accumulator.all_reduce() is accumulator
+    assert list(accumulator.compute(["ece"]).values) == ["ece"]

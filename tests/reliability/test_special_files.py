@@ -108,7 +108,7 @@ OPENERS = {
     "Image.open", "pq.read_table", "pd.read_csv",
 }  # fmt: skip
 METHODS = ("read_text", "read_bytes")
-NO_PATH = ("io.BytesIO(", "files(", "resources.", "packaged")  # in memory, or a file of focalcal itself
+NO_PATH = ("io.BytesIO(", "files(", "resources.", "packaged", "stream")  # in memory, or a file of focalcal itself
 
 
 def unguarded_reads(path):

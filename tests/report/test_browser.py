@@ -96,7 +96,7 @@ def column(tab, number):
     return [float(re.sub(r"[%,+]", "", text).replace("−", "-")) for text in texts]
 
 
-@pytest.mark.parametrize(("heading", "number"), [("accuracy", 3), ("gap", 5), ("classwise ECE", 6)])
+@pytest.mark.parametrize(("heading", "number"), [("accuracy", 3), ("gap", 5), ("recall", 8), ("classwise ECE", 9)])
 def test_classes_can_be_sorted(opened, heading, number):
     tab = opened("single")
     button = tab.locator("#classes thead button", has_text=heading)

@@ -30,7 +30,12 @@ def test_rows_of_classes(weighted):
         assert float(classes.count[k]) == pytest.approx(float(w[own].sum()))
         assert float(classes.accuracy[k]) == pytest.approx(float((w * stats.correct)[own].sum() / w[own].sum()))
         assert float(classes.confidence[k]) == pytest.approx(float((w * stats.confidence)[own].sum() / w[own].sum()))
-        assert float(classes.gap[k]) == pytest.approx(float(classes.confidence[k] - classes.accuracy[k]))
+        said = stats.prediction == k
+        of, mass = classes.predicted, float(w[said].sum())
+        assert of.count[k] == pytest.approx(mass)
+        assert of.accuracy[k] == pytest.approx(float((w * stats.correct)[said].sum()) / mass)
+        assert of.confidence[k] == pytest.approx(float((w * stats.confidence)[said].sum()) / mass)
+        assert of.low[k] <= of.gap[k] <= of.high[k]
     assert float(classes.classwise_ece.mean()) == pytest.approx(classwise_ece(preds))
     assert classes.bins(2).count.sum() == pytest.approx(float(w.sum()))
     assert classes.largest_errors(1) == [int(classes.classwise_ece.argmax())]

@@ -69,7 +69,7 @@ def test_one_class_that_is_far_off():
     logits[torch.arange(4000), labels] += torch.where(labels == 2, 0.0, 4.0)
     names = ["ant", "bee", "cat", "dog"]
     steps = next_steps(model(Predictions.from_logits(logits, labels, class_names=names)))
-    assert any(step.startswith("Look at class 'cat': over-confident by") for step in steps)
+    assert any(step.startswith("Look at class 'cat', where it is predicted: under-confident by") for step in steps)
 
 
 def test_a_class_of_few_samples_is_not_accused():

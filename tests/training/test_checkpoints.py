@@ -7,6 +7,7 @@ import signal
 import pytest
 import torch
 
+from focalcal.base.files import remove_leftovers
 from focalcal.training import Interrupted
 from focalcal.training.checkpoints import Checkpoint, CheckpointFolder, read_checkpoint, write_checkpoint
 from focalcal.training.trainer import Trainer
@@ -74,7 +75,7 @@ def test_leftovers_are_removed(tmp_path):
     folder = CheckpointFolder(tmp_path)
     (tmp_path / ".epoch-00000-step-0000001.safetensors.0123456789ab.tmp").write_bytes(b"half")
     (tmp_path / ".notes").write_bytes(b"not ours")
-    folder.tidy()
+    remove_leftovers(folder.path)
     assert [file.name for file in tmp_path.iterdir()] == [".notes"]
 
 

@@ -1,11 +1,15 @@
 """Files that are written whole or not at all, and read only if they have an end; JSON, and hashes."""
 
+import gzip
 import hashlib
+import io
 import json
 import math
 import os
+import re
 import secrets
 import stat
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +18,20 @@ from typing import Any, BinaryIO
 # Text that is read whole: JSON, YAML, a history. Nobody writes more of it.
 LARGEST_TEXT = 256 * 2**20
 _DEEPEST_JSON = 100
+# What unpacks to more than this, and to more than 200 times its size, is a bomb.
+PLAUSIBLE_BYTES, PLAUSIBLE_RATIO = 2**30, 200
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
 # Errors by which a reader of any format shows that a file is damaged, or was made to look so.
-DAMAGE = (EOFError, json.JSONDecodeError, UnicodeError, RecursionError, OverflowError, MemoryError, SystemError)
+DAMAGE = (
+    EOFError,
+    json.JSONDecodeError,
+    UnicodeError,
+    RecursionError,
+    OverflowError,
+    MemoryError,
+    SystemError,
+    zlib.error,
+)
 _KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFCHR: "a device",
@@ -72,6 +88,41 @@ def read_bytes(path: str | os.PathLike[str], at_most: int = LARGEST_TEXT) -> byt
     if len(content) > at_most:
         raise ValueError(f"{os.fspath(path)} has more than {at_most:,} bytes, more than a file of its kind may have.")
     return content
+
+
+def open_bytes(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file for reading its bytes, unpacked if its name ends in .gz: then up to 200 times its size, or 1 GB.
+
+    Raises:
+        ValueError: It is not a regular file; while it is read: it unpacks to more.
+    """
+    found = regular_file(path)
+    if found.suffix.lower() != ".gz":
+        return open(regular_file(path), "rb")
+    most = max(PLAUSIBLE_BYTES, PLAUSIBLE_RATIO * found.stat().st_size)
+    return io.BufferedReader(_Bounded(gzip.open(regular_file(path)), most), 2**20)
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that ends in an error where a bomb would go on."""
+
+    def __init__(self, stream: gzip.GzipFile, most: int) -> None:
+        super().__init__()
+        self._stream, self._most, self._read = stream, most, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._stream.readinto(buffer)
+        self._read += count
+        if self._read > self._most:
+            raise ValueError(f"it unpacks to more than {self._most:,} bytes; if it is no bomb, unpack it first.")
+        return count
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
 
 def read_text(path: str | os.PathLike[str], at_most: int = LARGEST_TEXT) -> str:
@@ -148,6 +199,13 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def remove_leftovers(folder: str | os.PathLike[str]) -> None:
+    """Remove the temporary files of :func:`atomic_writer` that a killed process has left in a folder or below it."""
+    for file in Path(folder).rglob(".*.tmp"):
+        if _TEMPORARY.fullmatch(file.name):
+            file.unlink(missing_ok=True)
 
 
 def check_destination(path: str | os.PathLike[str], read: Iterable[str | os.PathLike[str]] = ()) -> None:

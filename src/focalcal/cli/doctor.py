@@ -86,6 +86,7 @@ def _fact_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows = [
         ("file", f"{facts['file']} ({facts['format']}, {facts['bytes']:,} bytes)"),
         ("outputs", f"{facts['kind']}, {facts['samples']:,} × {facts['classes']}, {facts['dtype']}"),
+        ("measured", facts["measured"]),
         ("labels", f"{facts['labels']}, {_distribution(answered)}"),
         ("split", facts["split"] or "not given"),
         ("classes", _listed(names) if names else "no names"),
@@ -93,7 +94,7 @@ def _fact_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("weights", "yes" if facts["weights"] else "no"),
         ("provenance", _listed([f"{key} = {value}" for key, value in facts["provenance"].items()]) or "not given"),
         ("accuracy", f"{100 * facts['accuracy']:.2f}%"),
-        ("mean confidence", f"{100 * facts['mean_confidence']:.2f}%"),
+        ("mean score" if facts["of"] == "score" else "mean confidence", f"{100 * facts['mean_confidence']:.2f}%"),
     ]
     if masked:
         rows.insert(3, ("masked", _listed([names[i] if names else str(i) for i in masked]) + " (never the answer)"))

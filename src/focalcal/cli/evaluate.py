@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -15,6 +15,7 @@ from focalcal.base.measures import MEASURES
 from focalcal.base.progress import note, spinner
 from focalcal.base.remote import is_remote
 from focalcal.cli.gates import GATE_OPTIONS, Gate, Judge, checked_side, chosen_gates
+from focalcal.cli.group_tables import group_failures, judge_groups, not_judged, print_group_table
 from focalcal.cli.inputs import open_input
 from focalcal.cli.ood import measure_ood, named_files, print_ood
 from focalcal.cli.options import READ_OPTIONS, Bins, Bootstrap, Json, Level, Seed, names_in, packed
@@ -56,6 +57,17 @@ def evaluate(
         str, typer.Option(help="estimate or upper: what a threshold is compared with, the number or its worse end.")
     ] = "estimate",
     metrics: Annotated[str | None, typer.Option(help="Only these, separated by commas: ece,nll,error.")] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Also evaluate every group of this column; may be repeated."),
+    ] = None,
+    each_group: Annotated[
+        bool, typer.Option("--each-group", help="Every group has to meet the thresholds, too; with --by.")
+    ] = False,
+    clusters: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Samples of one image, sentence or user depend on each other: its column."),
+    ] = None,
     convention: Annotated[
         str, typer.Option(help="torchmetrics or netcal: show ECE and MCE as they bin, and how far they move.")
     ] = "focalcal",
@@ -89,19 +101,28 @@ def evaluate(
     machine or (--on ray --address auto) on a Ray cluster, in memory that does not grow with them. Paths may be s3://,
     gs://, hdfs:// and others.
 
+    With --by region every region is evaluated on its own, and compared with the rest; any column of a .csv or .parquet
+    will do.
+
     Examples:
       focalcal evaluate test.safetensors
       focalcal evaluate test.npz --max-ece 0.02 --min-accuracy 0.9
       focalcal evaluate test.npz --max-ece 0.05 --judge upper
       focalcal evaluate test.npz --json --metrics ece,nll --bootstrap 0
+      focalcal evaluate test.parquet --by region --by month
+      focalcal evaluate test.parquet --by region --max-ece 0.05 --each-group
       focalcal evaluate test.npz --report report.html
       focalcal evaluate test.npz --ood other=new.npz
-      focalcal evaluate scores.csv --probs-key score --labels-key truth
+      focalcal evaluate scores.csv --probs-key score --labels-key truth --positive-label fraud
+      focalcal evaluate answers.csv --confidence-key conf --correct-key ok
       focalcal evaluate 'preds/*.parquet' --skip-bad-shards
     """
     thresholds = chosen_gates(gates)
     if compare is not None:
         raise ValueError(f"--compare is a command of its own: use `focalcal compare {predictions[0]} {compare}`.")
+    if each_group and not (by and thresholds):
+        raise ValueError("--each-group needs --by COLUMN and a threshold such as --max-ece 0.05.")
+    reading = reading | ({"groups_key": by} if by else {}) | ({} if clusters is None else {"clusters_key": clusters})
     settings = {"bins": bins, "bootstrap": bootstrap, "level": level, "seed": seed}
     if report is not None:
         if len(predictions) > 1:
@@ -114,13 +135,14 @@ def evaluate(
         sharded.check(
             {"--ood": ood, "--convention": convention != "focalcal", "--method": method not in (None, "honest")}
         )
-        measured = {"bins": bins, "level": level, "seed": seed, "intervals": intervals}
+        measured = {"bins": bins, "level": level, "seed": seed, "intervals": intervals, "by": by}
         measurement = _measure_shards(predictions, chosen, thresholds, measured, reading, side, sharded)
     else:
         only = predictions[0] if is_remote(predictions[0]) else Path(predictions[0])
-        wanted = {"method": method, "intervals": intervals}
+        wanted = {"method": method, "intervals": intervals, "by": by}
         measurement = _measure(only, chosen, thresholds, convention, settings | wanted, reading, side)
         outside = measure_ood(Path(predictions[0]), named_files(ood or []), reading)
+    measurement = replace(measurement, each_group=each_group, columns=chosen)
     if json:
         content = measurement.to_dict(settings)
         print_json({**content, "ood": outside} if outside else content)
@@ -130,7 +152,7 @@ def evaluate(
             print_ood(outside)
         measurement.print_gates()
     if report is not None:
-        _write_report(predictions[0], report, settings, reading)
+        _write_report(predictions[0], report, settings | {"by": by}, reading)
     for failure in measurement.failures:
         note(failure)
     if measurement.failures:
@@ -169,6 +191,13 @@ class _Measurement:
     gates: list[Gate]
     other_bins: _InOtherBins | None
     judge: Judge = "estimate"
+    each_group: bool = False
+    columns: list[str] | None = None
+
+    @cached_property
+    def judged_groups(self) -> list[dict[str, Any]]:
+        """The thresholds of every group; none where they are not asked for."""
+        return judge_groups(self.gates, self.evaluation, self.judge) if self.each_group else []
 
     def judged(self, gate: Gate) -> float:
         """Return what a gate is compared with."""
@@ -177,7 +206,8 @@ class _Measurement:
     @property
     def failures(self) -> list[str]:
         found = [(gate, self.judged(gate)) for gate in self.gates]
-        return [gate.failure(value, self.judge) for gate, value in found if not gate.is_met(value)]
+        whole = [gate.failure(value, self.judge) for gate, value in found if not gate.is_met(value)]
+        return [*whole, *group_failures(self.gates, self.judged_groups, self.judge)]
 
     def to_dict(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Return everything for JSON: no path of the machine, only the file's name."""
@@ -192,6 +222,7 @@ class _Measurement:
             "verdict": verdict(self.evaluation),
             "judge": self.judge,
             "gates": [gate.to_dict(self.judged(gate)) for gate in self.gates],
+            **({"group_gates": self.judged_groups} if self.each_group else {}),
             "gates_met": not self.failures,
             **({} if self.other_bins is None else {"convention": self.other_bins.to_dict()}),
         }
@@ -205,6 +236,8 @@ class _Measurement:
         console.print(_metrics_table(found))
         for sentence in (*verdict(found), *found.notes, *([] if self.other_bins is None else [str(self.other_bins)])):
             console.print(sentence)
+        for table in found.by.values():
+            print_group_table(table, self.columns)
 
     def print_gates(self) -> None:
         """Print which thresholds are met."""
@@ -214,6 +247,11 @@ class _Measurement:
             met = gate.is_met(self.judged(gate))
             words, style = ("met", "green") if met else ("NOT MET", "bold red")
             results().print(Text(f"{gate.option}: {words}", style=style))
+        if self.each_group:
+            failed = sum(not one["met"] for one in self.judged_groups)
+            results().print(f"--each-group: {len(self.judged_groups) - failed:,} met, {failed:,} not met")
+            if said := not_judged(self.gates, self.evaluation, self.judged_groups):
+                results().print(said)
 
 
 def _measure(

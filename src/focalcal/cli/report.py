@@ -33,6 +33,10 @@ def report(
         str | None,
         typer.Option(help="What T minimises, ece or nll; by default ece if all sources are runs, otherwise nll."),
     ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Also show every group of this column; may be repeated."),
+    ] = None,
     bins: Bins = 15,
     bootstrap: Annotated[
         int, typer.Option(min=0, help="Number of resamples for confidence intervals: 0 for none, else at least 20.")
@@ -53,6 +57,7 @@ def report(
     Examples:
       focalcal report test.npz --val val.npz --out report.html
       focalcal report runs/cross-entropy runs/flsd-53
+      focalcal report test.parquet --by region
       focalcal report test.safetensors --ood svhn=svhn.safetensors --title "My model"
     """
     with spinner("writing the report"):
@@ -64,13 +69,14 @@ def report(
             val=val or None,
             ood=named_files(ood or []),
             title=title,
+            by=by,
             objective=objective,  # type: ignore[arg-type]  # the library checks it
             bins=bins,
             bootstrap=bootstrap,
             level=level,
             seed=seed,
             command=command_line(),
-            reading=reading,
+            reading=reading | ({"groups_key": by} if by else {}),
         )
     note(f"Wrote {out}.")
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from focalcal.base.files import regular_file
 from focalcal.base.progress import tracked
 
 # Formats that Pillow may look for, and the endings of their files.
@@ -62,7 +63,7 @@ def _opened(path: Path) -> Any:
     from PIL import Image
 
     try:
-        image = Image.open(path, formats=_FORMATS)
+        image = Image.open(regular_file(path), formats=_FORMATS)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise ValueError(f"{path} claims to be of enormous size; remove it, or make it smaller.") from None
     except (OSError, SyntaxError, EOFError, TypeError, ValueError, IndexError, KeyError) as error:

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 import torch
 
 from focalcal.base.files import distinct_names
+from focalcal.base.measures import MEASURES
 from focalcal.diagnosis import pairs, single
 from focalcal.diagnosis.findings import Finding, Patient
 from focalcal.predictions import Predictions, PredictionsFile, concatenate, open_predictions
@@ -82,7 +83,7 @@ def diagnose(data: Source, *, val: Source | None = None, bins: int = 15, **readi
         findings.append(Finding("info", "part_of_file", f"Only the first {len(preds):,} samples were examined."))
     key = None if isinstance(source, Predictions) else str(reading.get("logits_key") or "logits")
     patient = Patient(preds, bins, key)
-    for check in single.CHECKS:
+    for check in single.checks_for(preds.of):
         findings += check(patient)
     facts = _facts(source, patient)
     if val is not None:
@@ -98,7 +99,9 @@ def _open(data: Source, reading: ReadOptions) -> Predictions | PredictionsFile:
         return data
     # An id that occurs twice is a finding here, not a reason to stop.
     options: ReadOptions = {**reading, "allow_duplicate_ids": True}
-    return open_predictions(data, **options)
+    file = open_predictions(data, **options)
+    file.check_labels()
+    return file
 
 
 def _first_samples(source: Predictions | PredictionsFile) -> tuple[Predictions, bool]:
@@ -129,6 +132,8 @@ def _facts(source: Predictions | PredictionsFile, patient: Patient) -> dict[str,
     return {
         **({} if isinstance(source, Predictions) else _file_facts(source)),
         "kind": preds.kind,
+        "of": preds.of,
+        "measured": MEASURES[preds.of].sentence,
         "samples": len(preds),
         "classes": preds.num_classes,
         "dtype": str(preds.values.dtype).removeprefix("torch."),

@@ -2,12 +2,13 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from focalcal.base.measures import Of
 from focalcal.diagnosis.findings import Finding, Patient, share
 from focalcal.diagnosis.pairs import row_hashes
 from focalcal.metrics.calibration_testing import judge_gaps
@@ -34,6 +35,10 @@ _SURE = 0.999
 _USUAL_TEMPERATURES = (0.1, 10.0)
 # If chance alone gives an ECE of so much, the data can show nothing smaller.
 _MUCH_BY_CHANCE = 0.02
+# Scores of an event are spread below it too; confidences of answers often are not.
+_LEAST_SURE = 0.5
+
+Check = Callable[[Patient], Iterator[Finding]]
 
 
 def wrong_kind(patient: Patient) -> Iterator[Finding]:
@@ -173,7 +178,7 @@ def accuracy_by_chance(patient: Patient) -> Iterator[Finding]:
     elif right < guessed + deviation:
         what = f"Accuracy is {share(right, n)}, no better than guessing ({100 / classes:.3g}%)."
         yield Finding("warning", "no_better_than_chance", what, advice)
-    elif right <= common < n:
+    elif right <= common < n and patient.preds.of == "top":
         what = f"Accuracy is {share(right, n)}; always naming the most common class would give {share(common, n)}."
         yield Finding("warning", "no_better_than_the_most_common_class", what, advice)
 
@@ -247,8 +252,36 @@ def _meaning(best: str) -> str:
     return "" if temperature == 1 else f": they are {'over' if temperature > 1 else 'under'}-confident"
 
 
-CHECKS = (
+def score_or_confidence(patient: Patient) -> Iterator[Finding]:
+    """Point out that a score of class 1 and a confidence with its correctness look the same."""
+    preds, statistics = patient.preds, patient.statistics
+    if preds.of != "score":
+        return
+    what = "One number per sample is taken for the score of class 1"
+    advice = "If it is the confidence of an answer, and the label says whether that was right, use confidence_key and "
+    advice += "correct_key: accuracy is another number then."
+    if len(preds) >= _FEWEST and bool((statistics.confidence >= _LEAST_SURE).all()):
+        what = f"{what}, but none is below {_LEAST_SURE:g}, as of the confidence of an answer"
+        yield Finding("warning", "score_or_confidence", f"{what}.", advice)
+    else:
+        yield Finding("info", "score_or_confidence", f"{what}.", advice)
+
+
+# Checks of what predictions of several classes should look like, which a confidence of one answer cannot.
+_OF_CLASSES = (one_class_predicted, missing_classes, shifted_labels, accuracy_by_chance)
+# A score of a rare event may well never name it.
+_OF_SEVERAL = (one_class_predicted,)
+
+
+def checks_for(of: Of) -> Iterator[Check]:
+    """Yield the checks that make sense for what calibration is measured of."""
+    skipped: tuple[Check, ...] = {"top": (), "score": _OF_SEVERAL, "confidence": _OF_CLASSES}[of]
+    yield from (check for check in CHECKS if check not in skipped)
+
+
+CHECKS: tuple[Check, ...] = (
     wrong_kind,
+    score_or_confidence,
     low_precision,
     saturated_confidence,
     one_class_predicted,

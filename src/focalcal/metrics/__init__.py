@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from focalcal.metrics.ood import fpr_at_tpr as fpr_at_tpr
     from focalcal.metrics.ood import ood_auroc as ood_auroc
     from focalcal.metrics.ood import ood_evaluate as ood_evaluate
+    from focalcal.metrics.predicted_classes import PredictedClasses as PredictedClasses
+    from focalcal.metrics.predicted_classes import calibration_by_class as calibration_by_class
     from focalcal.metrics.ranking import ada_ece as ada_ece
     from focalcal.metrics.ranking import debiased_ece as debiased_ece
     from focalcal.metrics.ranking import ks_error as ks_error

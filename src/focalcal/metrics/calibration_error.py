@@ -16,13 +16,20 @@ import torch
 from torch import Tensor
 
 from focalcal.metrics.binning import BinSums, bin_sums, check_bins, equal_width_sums, largest_gap, mean_gap
-from focalcal.metrics.samples import ConfidenceSamples, block_probabilities, confidence_samples, measured
+from focalcal.metrics.samples import (
+    ConfidenceSamples,
+    block_probabilities,
+    confidence_samples,
+    measured,
+    takes_predictions,
+)
 from focalcal.metrics.sums import Measurable, Sums, given
 from focalcal.predictions import Predictions
 
 Convention = Literal["focalcal", "torchmetrics", "netcal"]
 
 
+@takes_predictions
 def ece(preds: Measurable, *, bins: int = 15, convention: Convention = "focalcal") -> float:
     """Expected calibration error, Σ_m (n_m / n) |accuracy_m − confidence_m|, over M bins of equal width.
 
@@ -40,6 +47,7 @@ def ece(preds: Measurable, *, bins: int = 15, convention: Convention = "focalcal
     return mean_gap(bins_by_convention(preds, bins, convention))
 
 
+@takes_predictions
 def mce(preds: Measurable, *, bins: int = 15, convention: Convention = "focalcal") -> float:
     """Maximum calibration error, max_m |accuracy_m − confidence_m|, over the bins that hold samples.
 

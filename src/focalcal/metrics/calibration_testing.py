@@ -6,10 +6,11 @@ from focalcal.metrics.binning import check_bins
 from focalcal.metrics.evaluation import CalibrationTest
 from focalcal.metrics.gap_intervals import AbsoluteGaps
 from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
-from focalcal.metrics.samples import cluster_numbers, confidence_samples
+from focalcal.metrics.samples import cluster_numbers, confidence_samples, takes_predictions
 from focalcal.predictions import Predictions
 
 
+@takes_predictions
 def calibration_test(preds: Predictions, *, bins: int = 15, seed: int = 0) -> CalibrationTest:
     """Test whether predictions may be perfectly calibrated.
 

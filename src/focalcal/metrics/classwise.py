@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from focalcal.metrics.binning import as_number, bin_index, check_bins, edges
-from focalcal.metrics.samples import block_probabilities, measured
+from focalcal.metrics.samples import block_probabilities, measured, takes_predictions
 from focalcal.metrics.sums import Measurable, Sums, given
 from focalcal.predictions import Predictions
 
@@ -130,6 +130,7 @@ def beyond_first_bin(probs: Tensor, bins: int) -> tuple[Tensor, Tensor, Tensor]:
     return torch.from_numpy(row), torch.from_numpy(column), torch.from_numpy(values.ravel()[places])
 
 
+@takes_predictions
 def class_table(preds: Predictions, *, bins: int = 15) -> ClassTable:
     """Compute counts, confidence and labels by class and bin, (K, bins) each: the reliability diagrams of all classes.
 
@@ -148,6 +149,7 @@ def class_table(preds: Predictions, *, bins: int = 15) -> ClassTable:
     return sums.table()
 
 
+@takes_predictions
 def classwise_ece(preds: Measurable, *, bins: int = 15) -> float:
     """Classwise ECE: (1/K) Σ_k Σ_m (n_km / n) |frequency_km − confidence_km|, over M bins of equal width of each p_k.
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from torch import Tensor
 
@@ -17,6 +17,7 @@ from focalcal.metrics.classwise import ClassSums
 from focalcal.metrics.classwise_interval import ClassGapFolds, ClasswiseInterval, FoldedClassSums
 from focalcal.metrics.evaluation import Evaluation, EvaluationRequest
 from focalcal.metrics.floor import floor_sums
+from focalcal.metrics.grouping import check_columns, evaluate_groups
 from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
 from focalcal.metrics.refinement import loss_splits
 from focalcal.metrics.samples import (
@@ -27,11 +28,12 @@ from focalcal.metrics.samples import (
     cluster_numbers,
     confidence_samples,
     measured,
+    predictions_of,
 )
 from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.streaming.large_files import evaluate_file
 from focalcal.metrics.sums import Sums, means_of_samples, values
-from focalcal.predictions import Predictions, PredictionsFile, open_predictions
+from focalcal.predictions import Kind, Predictions, PredictionsFile, open_predictions
 from focalcal.predictions.masking import answer_classes
 
 Predicted = Predictions | PredictionsFile | str | os.PathLike[str]
@@ -43,8 +45,9 @@ _OF_STATISTICS: set[Source] = {"means", "classes", "outputs"}
 
 
 def evaluate(
-    preds: Predicted,
-    *,
+    preds: Predicted | Any,
+    *arrays: Any,
+    kind: Kind | None = None,
     metrics: Sequence[str] | None = None,
     bins: int = 15,
     intervals: bool = True,
@@ -52,6 +55,7 @@ def evaluate(
     bootstrap: int | None = 1000,
     level: float = 0.90,
     seed: int = 0,
+    by: str | Sequence[str] | None = None,
 ) -> Evaluation:
     """Compute all metrics, or some of them, with confidence intervals.
 
@@ -66,7 +70,10 @@ def evaluate(
     ``Evaluation.calibration_test`` whether chance alone explains the ECE.
 
     Args:
-        preds: Predictions, or the path of a file of them, or a file that `open_predictions` opened.
+        preds: Predictions, or the path of a file of them, or a file that `open_predictions` opened; or an array of
+            logits or probabilities, as ``kind`` says.
+        *arrays: Labels, beside an array.
+        kind: ``"logits"`` or ``"probs"``, for arrays.
         metrics: Names, see ``METRICS``; None for all of them. Only what they need is computed.
         bins: Number of bins of the binned metrics.
         intervals: Whether to compute confidence intervals at all.
@@ -75,6 +82,9 @@ def evaluate(
         bootstrap: Number of resamples for those intervals that are made of them; 0 or None for none of those.
         level: Level of the intervals.
         seed: Seed for the draws; the same seed gives the same intervals.
+        by: A column of groups, or several (each on its own, not crossed): every group is evaluated as if it were alone,
+            ``Evaluation.groups`` by name, and ``Evaluation.by`` tells which differ significantly from the rest in
+            confidence − accuracy or in error, or fail the test of calibration (Holm's correction for their number).
 
     Raises:
         ValueError: For an unknown metric (with the nearest name), or a metric that such data cannot give.
@@ -94,25 +104,35 @@ def evaluate(
         check_method(method)
     if intervals:
         check_resampling(resamples or 1, level, seed)
-    source = _opened(preds)
+    source = _opened(predictions_of("evaluate", preds, arrays, kind) if arrays or kind is not None else preds, by)
+    columns = check_columns(by, tuple(source.groups))
     names = checked_names(metrics, len(answer_classes(source)), tuple(METRICS), source.of)
     left_out = MEASURES[source.of].left_out
     notes: tuple[str, ...] = (left_out,) if left_out and metrics is None else ()
     if source.masked_classes:
         names, notes = without_loss_parts(names, metrics is not None), (_masking_note(source),)
-    request = EvaluationRequest(names, metrics is not None, bins, intervals, method, resamples, level, seed)
+    request = EvaluationRequest(names, metrics is not None, bins, intervals, method, resamples, level, seed, columns)
     if isinstance(source, Predictions):
-        evaluation = _evaluate_predictions(measured(source), request)
+        data = measured(source)
+        evaluation = _evaluate_predictions(data, request)
+        tables = {
+            column: evaluate_groups(data, column, request, lambda part: _evaluate_predictions(measured(part), request))
+            for column in columns
+        }
+        evaluation = replace(evaluation, by=tables)
     else:
         evaluation = evaluate_file(source, request)
     return replace(evaluation, notes=(*notes, *evaluation.notes))
 
 
-def _opened(preds: Predicted) -> Predictions | PredictionsFile:
+def _opened(preds: Predicted | Any, by: str | Sequence[str] | None) -> Predictions | PredictionsFile:
     """Read the data; what is too large to be read whole stays a file."""
     if isinstance(preds, Predictions):
         return preds
-    file = preds if isinstance(preds, PredictionsFile) else open_predictions(preds)
+    if not isinstance(preds, PredictionsFile | str | os.PathLike):
+        return measured(preds)
+    columns = () if by is None else (by,) if isinstance(by, str) else tuple(by)
+    file = preds if isinstance(preds, PredictionsFile) else open_predictions(preds, groups_key=columns)
     file.check_labels()
     small = file.size <= READ_WHOLE_BYTES
     return file.read() if small and file.num_samples * file.num_classes <= READ_WHOLE_VALUES else file

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from focalcal.base.files import null_for_nan
 from focalcal.base.measures import MEASURES, Of
 from focalcal.metrics.catalogue import METRICS, IntervalMethod, describe_metric
+
+if TYPE_CHECKING:
+    from focalcal.metrics.group_results import GroupTable
 
 # A p-value up to this says that predictions are miscalibrated.
 SIGNIFICANT = 0.05
@@ -80,9 +83,11 @@ class Evaluation:
         level: Level of the intervals; None without intervals.
         bounds: How far from the exact value a metric may be, where it is not computed exactly.
         notes: Sentences about what was left out or approximated, and why.
-        methods: How the interval of each metric was made: ``"honest"``, ``"basic"``, ``"percentile"`` or ``"bca"``.
+        methods: How the interval of each metric was made: ``"honest"``, ``"basic"``, ``"percentile"``, ``"bca"``, or
+            ``"normal"`` for means of data that was not kept.
         calibration_test: The test of "perfectly calibrated"; None where there is no ECE.
         of: What calibration was measured of, as in ``Predictions``.
+        by: Tables of groups by the name of their column; see `groups`.
 
     Examples:
         >>> evaluation = Evaluation({"ece": 0.031, "mce": float("nan")}, n=100, num_classes=2, bins=15)
@@ -104,12 +109,21 @@ class Evaluation:
     level: float | None = None
     bounds: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    methods: Mapping[str, IntervalMethod] = field(default_factory=dict)
+    methods: Mapping[str, str] = field(default_factory=dict)
     calibration_test: CalibrationTest | None = None
     of: Of = "top"
+    by: Mapping[str, GroupTable] = field(default_factory=dict)
 
     def __getitem__(self, metric: str) -> float:
         return self.values[metric]
+
+    @property
+    def groups(self) -> dict[str, Evaluation]:
+        """Every group's own evaluation by its name, or by ``column=name`` where there are several columns."""
+        if len(self.by) == 1:
+            return next(iter(self.by.values())).groups
+        tables = self.by.items()
+        return {f"{column}={name}": found for column, table in tables for name, found in table.groups.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything in lists, dicts and numbers that JSON has: NaN and infinite numbers become None."""
@@ -128,7 +142,8 @@ class Evaluation:
                 "notes": self.notes,
             }
         )
-        return content
+        by = {column: table.to_dict() for column, table in self.by.items()}
+        return {**content, "by": by} if by else content
 
     def to_markdown(self) -> str:
         """Return a table with one metric per row.
@@ -143,7 +158,8 @@ class Evaluation:
         rows = [("metric", "value", f"{self._percent} interval"), *self._rows()]
         lines = [f"| {' | '.join(row[:columns])} |" for row in rows]
         lines.insert(1, "|:--|--:|:--|" if self.intervals else "|:--|--:|")
-        return "\n".join([*lines, *(f"\n{note}" for note in self._sentences())])
+        tables = [f"\n{table.to_markdown()}" for table in self.by.values()]
+        return "\n".join([*lines, *(f"\n{note}" for note in self._sentences(with_groups=False)), *tables])
 
     def __repr__(self) -> str:
         rows = self._rows()
@@ -155,8 +171,9 @@ class Evaluation:
         lines += [f"  {row[0]:{title}}  {row[1]:>{number}}  {row[2]}".rstrip() for row in rows]
         return "\n".join([*lines, *(f"  {note}" for note in self._sentences())])
 
-    def _sentences(self) -> list[str]:
-        return [*([] if self.calibration_test is None else [str(self.calibration_test)]), *self.notes]
+    def _sentences(self, with_groups: bool = True) -> list[str]:
+        verdicts = [table.verdict for table in self.by.values() if with_groups]
+        return [*([] if self.calibration_test is None else [str(self.calibration_test)]), *verdicts, *self.notes]
 
     @property
     def _percent(self) -> str:
@@ -194,6 +211,7 @@ class EvaluationRequest:
         resamples: Number of resamples for those that are made of them; 0 for none of those.
         level: Level of the intervals.
         seed: Seed for the draws.
+        by: Columns of groups that are evaluated each on its own.
     """
 
     names: tuple[str, ...]
@@ -204,6 +222,7 @@ class EvaluationRequest:
     resamples: int
     level: float
     seed: int
+    by: tuple[str, ...] = ()
 
     def methods(self) -> dict[str, IntervalMethod]:
         """Return how the interval of each metric is to be made; those that get none are not there."""

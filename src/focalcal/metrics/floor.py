@@ -17,10 +17,11 @@ from scipy.special import betaln
 from torch import Tensor
 
 from focalcal.metrics.binning import as_number, bin_index, sum_by_index
-from focalcal.metrics.samples import confidence_samples
+from focalcal.metrics.samples import confidence_samples, takes_predictions
 from focalcal.metrics.sums import Measurable, Sums, given
 
 
+@takes_predictions
 def ece_floor(preds: Measurable, *, bins: int = 15) -> float:
     """Compute the expected ECE of a perfectly calibrated model with the same confidences (formula: see the module).
 

@@ -160,12 +160,17 @@ def largest_gap_interval(count: Array, confidence: Array, correct: Array, effect
     held = count > 0
     n, sure, right = effective[held], confidence[held] / count[held], correct[held] / count[held]
     tail = (1 - level) / 2 / max(len(n), 1)
-    hits = right * n
-    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1e-9), n - hits + 1, tail), 0.0)
-    high = np.where(hits < n, betaincinv(hits + 1, np.maximum(n - hits, 1e-9), 1 - tail), 1.0)
+    low, high = exact_bounds(right, n, tail)
     nearest = np.maximum(np.maximum(sure - high, low - sure), 0)
     farthest = np.maximum(np.abs(sure - low), np.abs(sure - high))
     return float(nearest.max(initial=0.0)), float(farthest.max(initial=0.0))
+
+
+def exact_bounds(share: Array, n: Array, tail: float) -> tuple[Array, Array]:
+    """Return Clopper–Pearson bounds of probabilities, from shares (M,) of n samples; each misses at most ``tail``."""
+    hits = np.clip(share, 0, 1) * n
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1e-9), n - hits + 1, tail), 0.0)
+    return low, np.where(hits < n, betaincinv(hits + 1, np.maximum(n - hits, 1e-9), 1 - tail), 1.0)
 
 
 def cross_fitted(units: Units, directions: Array, level: float) -> float:

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from focalcal.metrics.binning import BinSums, as_number, check_bins, equal_mass_bounds
-from focalcal.metrics.samples import ConfidenceSamples, confidence_samples
+from focalcal.metrics.samples import ConfidenceSamples, confidence_samples, takes_predictions
 from focalcal.metrics.sums import Measurable, Sums, given
 
 Array = npt.NDArray[np.float64]
@@ -220,6 +220,7 @@ def ranking(preds: Measurable, bins: int = 15) -> Ranking:
     return RankedSamples(confidence_samples(preds)).ranking(bins)
 
 
+@takes_predictions
 def ada_ece(preds: Measurable, *, bins: int = 15) -> float:
     """Adaptive ECE: Σ_m (n_m / n) |accuracy_m − confidence_m| over M bins of equal mass.
 
@@ -241,6 +242,7 @@ def ada_ece(preds: Measurable, *, bins: int = 15) -> float:
     return as_number(np.abs(ranked.gaps_of_equal_mass()).sum(axis=0) / ranked.total)
 
 
+@takes_predictions
 def debiased_ece(preds: Measurable, *, bins: int = 15) -> float:
     """Debiased L2 calibration error of the top-label confidence (formula: the module's first lines).
 
@@ -275,6 +277,7 @@ def debiased_ece(preds: Measurable, *, bins: int = 15) -> float:
     return as_number(((count * excess).sum(-1) / count.sum(-1)).clamp(min=0).sqrt())
 
 
+@takes_predictions
 def ks_error(preds: Measurable) -> float:
     """Kolmogorov–Smirnov calibration error: the largest |Σ (confidence − correct)| / n up to any confidence.
 

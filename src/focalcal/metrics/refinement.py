@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from focalcal.metrics.binning import as_number
-from focalcal.metrics.samples import SampleStatistics, measured, sample_statistics
+from focalcal.metrics.samples import SampleStatistics, measured, sample_statistics, takes_predictions
 from focalcal.metrics.scores import mean_of
 from focalcal.metrics.sums import Measurable, Sums, given
 from focalcal.predictions import Predictions
@@ -141,21 +141,25 @@ def loss_parts(preds: Measurable) -> LossParts:
     return cast(LossParts, given(preds, "outputs")) if isinstance(preds, Sums) else loss_splits(preds).parts
 
 
+@takes_predictions
 def nll_calibration(preds: Measurable) -> float:
     """Compute what the best temperature takes away from the NLL, in nats (`nll_split`)."""
     return as_number((parts := loss_parts(preds)).nll - parts.nll_refinement)
 
 
+@takes_predictions
 def nll_refinement(preds: Measurable) -> float:
     """Compute the NLL after the best temperature, in nats (`nll_split`)."""
     return as_number(loss_parts(preds).nll_refinement)
 
 
+@takes_predictions
 def brier_calibration(preds: Measurable) -> float:
     """Compute what the best temperature takes away from the Brier score (`brier_split`)."""
     return as_number((parts := loss_parts(preds)).brier - parts.brier_refinement)
 
 
+@takes_predictions
 def brier_refinement(preds: Measurable) -> float:
     """Compute the Brier score after the best temperature (`brier_split`)."""
     return as_number(loss_parts(preds).brier_refinement)

@@ -6,17 +6,19 @@ have the order that the outputs give them, not that of rounding.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from focalcal.base.chunks import chunk_rows
-from focalcal.predictions import Predictions
+from focalcal.predictions import Kind, Predictions
 from focalcal.predictions.masking import answers
+from focalcal.predictions.rows import check_kind
 
 # Three blocks of so many float64 numbers stay in the cache. With few classes the numbers kept for each sample weigh
 # more than its outputs, and the number of samples is what must not be large.
@@ -78,6 +80,20 @@ class SampleStatistics(ConfidenceSamples):
         return self.prediction == self.label
 
 
+def of_answers(stats: SampleStatistics) -> SampleStatistics:
+    """Return the statistics of the predicted classes: of a score, how sure it is of the more probable class.
+
+    Examples:
+        >>> stats = of_answers(sample_statistics(Predictions.from_probs([0.25, 0.75], [0, 0])))
+        >>> stats.confidence.tolist(), stats.correct.tolist()
+        ([0.75, 0.75], [True, False])
+    """
+    if not bool((stats.correct != stats.right).any()):
+        return stats
+    confidence = torch.where(stats.prediction == 1, stats.confidence, 1 - stats.confidence)
+    return replace(stats, confidence=confidence, correct=stats.right)
+
+
 class StatisticsStore:
     """Joins the statistics of consecutive blocks, all of them weighted or none, in memory taken once for all.
 
@@ -120,6 +136,46 @@ def measured(preds: object) -> Predictions:
     if preds.weights is None or not (exponent := weight_exponent(preds.weights)):
         return preds
     return replace(preds, weights=scale_weights(preds.weights, exponent))
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def takes_predictions(function: Function) -> Function:
+    """Let a function of predictions take arrays too, where ``kind`` says what they are; or say how it is called.
+
+    Examples:
+        >>> @takes_predictions
+        ... def count(preds):
+        ...     return len(preds)
+        >>> count([[0.9, 0.1]], [0], kind="probs")
+        1
+        >>> count([[0.9, 0.1]], [0])
+        Traceback (most recent call last):
+        TypeError: count takes Predictions: call count(Predictions.from_probs(probs, labels)), or from_logits for \
+logits; or say what the arrays are with count(probs, labels, kind='probs').
+    """
+
+    @wraps(function)
+    def call(preds: Any, *arrays: Any, kind: Kind | None = None, **options: Any) -> Any:
+        made = predictions_of(function.__name__, preds, arrays, kind) if arrays or kind is not None else preds
+        return function(made, **options)
+
+    return cast(Function, call)
+
+
+def predictions_of(name: str, first: Any, others: Sequence[Any], kind: Kind | None) -> Predictions:
+    """Make predictions of the arrays that a function was called with, which ``kind`` says what they are."""
+    if isinstance(first, Predictions):
+        raise TypeError(f"{name} takes Predictions alone, which have their labels: call {name}(preds).")
+    if kind is None or len(others) > 1:
+        raise TypeError(
+            f"{name} takes Predictions: call {name}(Predictions.from_probs(probs, labels)), or from_logits for logits; "
+            f"or say what the arrays are with {name}(probs, labels, kind='probs')."
+        )
+    check_kind(kind)
+    make = Predictions.from_logits if kind == "logits" else Predictions.from_probs
+    return make(first, *others)
 
 
 def cluster_numbers(preds: Predictions) -> Tensor | None:

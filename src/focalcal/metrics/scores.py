@@ -10,13 +10,14 @@ from torch import Tensor
 
 from focalcal.metrics.binning import as_number
 from focalcal.metrics.catalogue import CONFIDENT, TOP_K
-from focalcal.metrics.samples import SampleStatistics, measured
+from focalcal.metrics.samples import SampleStatistics, measured, takes_predictions
 from focalcal.metrics.sums import Means, Measurable, means
 from focalcal.predictions import Predictions
 
 Among = Literal["all", "right", "wrong"]
 
 
+@takes_predictions
 def error(preds: Measurable) -> float:
     """Compute the share of samples whose largest output is not the label's: Σ w [prediction ≠ label] / Σ w.
 
@@ -32,6 +33,7 @@ def error(preds: Measurable) -> float:
     return as_number((sums := means(preds)).misses / sums.total)
 
 
+@takes_predictions
 def accuracy(preds: Measurable) -> float:
     """1 − `error`: the share of samples whose largest output is the label's.
 
@@ -42,6 +44,7 @@ def accuracy(preds: Measurable) -> float:
     return as_number((sums := means(preds)).hits / sums.total)
 
 
+@takes_predictions
 def top_k_accuracy(preds: Predictions, *, k: int = TOP_K) -> float:
     """Compute the share of labels among the k largest outputs; of equal outputs the lower class comes first.
 
@@ -61,6 +64,7 @@ def top_k_accuracy(preds: Predictions, *, k: int = TOP_K) -> float:
     return as_number((sums := means(preds, k=k)).top_k / sums.total)
 
 
+@takes_predictions
 def top_5_accuracy(preds: Measurable) -> float:
     """Compute the share of samples whose label is among the five largest outputs: `top_k_accuracy` with k = 5.
 
@@ -71,6 +75,7 @@ def top_5_accuracy(preds: Measurable) -> float:
     return as_number((sums := means(preds)).top_k / sums.total)
 
 
+@takes_predictions
 def nll(preds: Measurable) -> float:
     """Negative log-likelihood, −Σ_i w_i Σ_k q_ik log p_ik / Σ w, in nats, with q the label (one-hot or soft).
 
@@ -84,6 +89,7 @@ def nll(preds: Measurable) -> float:
     return as_number((sums.nll / sums.total).where(sums.infinite_nll == 0, torch.inf))
 
 
+@takes_predictions
 def brier(preds: Measurable) -> float:
     """Brier score, Σ_i w_i Σ_k (p_ik − q_ik)² / Σ w: summed over classes, so between 0 and 2.
 
@@ -98,6 +104,7 @@ def brier(preds: Measurable) -> float:
     return as_number((sums := means(preds)).brier / sums.total)
 
 
+@takes_predictions
 def mean_confidence(preds: Measurable, *, among: Among = "all") -> float:
     """Compute the mean of the largest probability, over all samples or over those predicted right or wrong.
 
@@ -113,16 +120,19 @@ def mean_confidence(preds: Measurable, *, among: Among = "all") -> float:
     return _mean_among(means(preds), "confidence", among)
 
 
+@takes_predictions
 def mean_confidence_right(preds: Measurable) -> float:
     """Compute the mean confidence of samples that are predicted right."""
     return mean_confidence(preds, among="right")
 
 
+@takes_predictions
 def mean_confidence_wrong(preds: Measurable) -> float:
     """Compute the mean confidence of samples that are predicted wrong."""
     return mean_confidence(preds, among="wrong")
 
 
+@takes_predictions
 def mean_entropy(preds: Measurable, *, among: Among = "all") -> float:
     """Compute the mean entropy −Σ_k p_k log p_k in nats, over all samples or over those predicted right or wrong.
 
@@ -137,11 +147,13 @@ def mean_entropy(preds: Measurable, *, among: Among = "all") -> float:
     return _mean_among(means(preds), "entropy", among)
 
 
+@takes_predictions
 def mean_entropy_right(preds: Measurable) -> float:
     """Compute the mean entropy of samples that are predicted right."""
     return mean_entropy(preds, among="right")
 
 
+@takes_predictions
 def mean_entropy_wrong(preds: Measurable) -> float:
     """Compute the mean entropy of samples that are predicted wrong."""
     return mean_entropy(preds, among="wrong")
@@ -155,6 +167,7 @@ def _mean_among(sums: Means, what: str, among: Among) -> float:
     return as_number(sum(parts[1:], parts[0]) / sum(counts[1:], counts[0]))
 
 
+@takes_predictions
 def signed_gap(preds: Measurable) -> float:
     """Mean confidence − accuracy: above 0 the model is over-confident on the whole, below 0 under-confident.
 
@@ -166,6 +179,7 @@ def signed_gap(preds: Measurable) -> float:
     return as_number((sums.confidence - sums.right) / sums.total)
 
 
+@takes_predictions
 def confident_share(preds: Measurable, *, threshold: float = CONFIDENT) -> float:
     """|S99|: the share of samples whose confidence is the threshold or more, compared as doubles.
 
@@ -177,6 +191,7 @@ def confident_share(preds: Measurable, *, threshold: float = CONFIDENT) -> float
     return as_number((sums.confident_right + sums.confident_wrong) / sums.total)
 
 
+@takes_predictions
 def confident_accuracy(preds: Measurable, *, threshold: float = CONFIDENT) -> float:
     """Compute the accuracy on the samples whose confidence is the threshold or more; NaN if there are none.
 

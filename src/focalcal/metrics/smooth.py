@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from focalcal.metrics.binning import as_number
-from focalcal.metrics.samples import ConfidenceSamples, confidence_samples
+from focalcal.metrics.samples import ConfidenceSamples, confidence_samples, takes_predictions
 from focalcal.metrics.sums import Measurable, Sums, given
 
 Array = npt.NDArray[np.float64]
@@ -62,10 +62,10 @@ class Residuals:
     absolute: Tensor
 
     @classmethod
-    def of_samples(cls, samples: ConfidenceSamples) -> "Residuals":
-        """Put the residuals of samples on the grid."""
+    def of_samples(cls, samples: ConfidenceSamples, cells: int = CELLS) -> "Residuals":
+        """Put the residuals of samples on a grid."""
         size = (samples.correct.double() - samples.confidence).abs() * samples.mass
-        grid = residual_grid(samples.confidence, samples.correct, samples.weight)
+        grid = residual_grid(samples.confidence, samples.correct, samples.weight, cells)
         return cls(grid, samples.mass.sum(), size.sum())
 
     @cached_property
@@ -76,6 +76,7 @@ class Residuals:
         return found[0].reshape(self.total.shape), found[1].reshape(self.total.shape)
 
 
+@takes_predictions
 def smooth_ece(preds: Measurable) -> float:
     """Compute the smooth calibration error of the top-label confidence (see the module's first lines for the formula).
 

@@ -34,7 +34,7 @@ def miscalibration_claims(results: Sequence[ResultSet]) -> list[Claim]:
     found = [(result, run, *least_nll(run)) for result, run in first_runs(results, _LOSS)]
     return [
         judged(
-            "With cross-entropy the test NLL rises again after its minimum, while the training NLL goes on falling.",
+            "With cross-entropy the test NLL rises again after its minimum, while the training NLL keeps falling.",
             [
                 (
                     last["nll"] > 1.02 * best["nll"] and _train_nll(run, -1) < _train_nll(run, best["epoch"] - 1),
@@ -45,7 +45,7 @@ def miscalibration_claims(results: Sequence[ResultSet]) -> list[Claim]:
             ],
         ),
         judged(
-            "Only wrongly classified samples cause that rise: the NLL of the right ones goes on falling.",
+            "Only wrongly classified samples cause that rise: the NLL of the right ones keeps falling.",
             [
                 (
                     last["nll_wrong"] > best["nll_wrong"] and last["nll_right"] < best["nll_right"],

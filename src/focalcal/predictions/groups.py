@@ -4,7 +4,7 @@ A column of groups is kept as a number per sample and a name per number, so that
 take little room. Clusters are numbers alone: samples of one cluster depend on each other, and intervals count clusters.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -75,7 +75,7 @@ class GroupColumn:
         """Put columns one after another; their names may differ."""
         if all(piece.names == pieces[0].names for piece in pieces):
             return GroupColumn(torch.cat([piece.codes for piece in pieces]), pieces[0].names)
-        names = _ordered({name for piece in pieces for name in piece.names})
+        names = ordered_names({name for piece in pieces for name in piece.names})
         place = {name: position for position, name in enumerate(names)}
         codes = [torch.tensor([place[name] for name in piece.names])[piece.codes] for piece in pieces]
         return GroupColumn(torch.cat(codes), names)
@@ -84,7 +84,7 @@ class GroupColumn:
 Groups = Mapping[str, GroupColumn]
 
 
-def _ordered(names: set[str]) -> tuple[str, ...]:
+def ordered_names(names: Collection[str]) -> tuple[str, ...]:
     """Sort names, and numbers as numbers."""
     return tuple(sorted(names, key=int if all(name.isdecimal() for name in names) else None))
 

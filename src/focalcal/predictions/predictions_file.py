@@ -39,6 +39,8 @@ from focalcal.predictions.read_options import Choices, ReadOptions
 from focalcal.predictions.rows import Kind, prepare_rows
 from focalcal.predictions.tensors import cpu_tensor
 
+_LONGEST_REASON = 300  # characters of a library's message, which may quote the file
+
 
 @dataclass(frozen=True)
 class Opened:
@@ -66,6 +68,7 @@ class PredictionsFile:
         class_names: K names, or None.
         masked_classes: Classes that are never the answer, in order.
         provenance: Text by key.
+        groups: Names of the columns of groups.
     """
 
     def __init__(self, path: Path, opened: Opened) -> None:
@@ -86,6 +89,7 @@ class PredictionsFile:
         self.class_names = self._description.class_names
         self.masked_classes = self._description.masked_classes
         self.provenance = self._description.provenance
+        self.groups = tuple(part.removeprefix(GROUPS) for part in source.parts if part.startswith(GROUPS))
         self._opened = opened
         self._positions = prod(positions)
         self.has_labels = opened.labels is not None or not {"labels", "correct"}.isdisjoint(source.parts)
@@ -373,7 +377,8 @@ def reading(path: Path, broken: tuple[type[Exception], ...] = ()) -> Iterator[No
 
 def _first_sentence(error: Exception) -> str:
     """Return the first sentence of a library's message; some have several, on several lines."""
-    return " ".join(str(error).split()).split(". ")[0].rstrip(".") or type(error).__name__
+    sentence = " ".join(str(error).split()).split(". ")[0].rstrip(".") or type(error).__name__
+    return sentence if len(sentence) <= _LONGEST_REASON else f"{sentence[:_LONGEST_REASON]}…"
 
 
 def check_exists(path: Path) -> None:

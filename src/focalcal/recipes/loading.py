@@ -152,9 +152,10 @@ def _text_of(name: str, above: list[str]) -> str:
 
 
 def _not_found(name: str, is_file: bool, above: list[str]) -> str:
-    if not name:
-        return "The name of a recipe is empty; `focalcal recipes` lists them, and a file of your own ends in .yaml."
     wanted = f", which {above[-1]} extends" if above else ""
+    if not name:
+        names = "`focalcal recipes` lists them, and a file of your own ends in .yaml"
+        return f"The name of a recipe{wanted} is empty; {names}."
     if is_file:
         return f"There is no recipe file {name}{wanted}."
     nearest = nearest_name(name, recipe_names())

@@ -1,4 +1,4 @@
-"""Classes of a model: number of samples, accuracy and confidence of each."""
+"""Classes of a model, in two views: by the class that is predicted, and by the label."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from focalcal.metrics.binning import BinSums, sum_by_index
 from focalcal.metrics.classwise import ClassSums, ClassTable
+from focalcal.metrics.predicted_classes import PredictedClasses, PredictedClassSums
 from focalcal.metrics.samples import SampleStatistics
 
 
@@ -19,23 +20,20 @@ class Classes:
     """One row per class; (K,) float64 each, NaN for a class without samples.
 
     Attributes:
+        predicted: Confidence and accuracy of the samples that are predicted to be of the class.
         count: Samples with this label, or their weight.
-        accuracy: Share whose prediction is right.
+        accuracy: Share of those whose prediction is right.
         confidence: Mean confidence of their predictions.
         classwise_ece: Σ_m |Σ p − Σ label| / N of the class's own probability; the mean over classes is classwise-ECE.
         table: Sums by class and bin of the class's own probability.
     """
 
+    predicted: PredictedClasses
     count: Tensor
     accuracy: Tensor
     confidence: Tensor
     classwise_ece: Tensor
     table: ClassTable
-
-    @property
-    def gap(self) -> Tensor:
-        """Confidence − accuracy."""
-        return self.confidence - self.accuracy
 
     def bins(self, label: int) -> BinSums:
         """Return how often the class is the label, by the probability that it is given."""
@@ -59,21 +57,24 @@ class ClassesSoFar:
     def __init__(self, num_classes: int, bins: int, weighted: bool) -> None:
         self._by_bin = ClassSums.zeros(num_classes, bins, weighted)
         self._by_label = torch.zeros(3, num_classes, dtype=torch.float64)
+        self._by_prediction = PredictedClassSums(num_classes)
 
     def add(self, stats: SampleStatistics, probs: Tensor) -> None:
         """Add samples with their (N, K) probabilities."""
         self._by_bin.add(probs, stats.label, stats.weight)
+        self._by_prediction.add(stats, probs)
         weight = stats.mass
         for row, term in zip(self._by_label, (weight, weight * stats.correct, weight * stats.confidence), strict=True):
             row += sum_by_index(stats.label, len(row), term)
 
-    def classes(self) -> Classes:
-        """Return the table of classes."""
+    def classes(self, level: float = 0.90, independent: bool = True) -> Classes:
+        """Return the table of classes, with intervals and p-values where samples are independent of each other."""
         count, right, confidence = self._by_label
         held = count.where(count > 0, torch.nan)
         table = self._by_bin.table()
         error = (table.confidence - table.label).abs().sum(1) / count.sum()
-        return Classes(count, right / held, confidence / held, error, table)
+        predicted = self._by_prediction.classes(level, independent)
+        return Classes(predicted, count, right / held, confidence / held, error, table)
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:

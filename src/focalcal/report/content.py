@@ -7,6 +7,7 @@ from typing import Any
 
 from focalcal.metrics import Evaluation
 from focalcal.metrics.catalogue import describe_metric
+from focalcal.metrics.group_results import GroupTable
 from focalcal.report.readings import counted, measured_by, written, written_interval
 from focalcal.report.reported_model import ReportedModel
 from focalcal.report.wording import headline, how_fitted, mood, next_steps, sentences
@@ -26,10 +27,17 @@ def model_content(model: ReportedModel) -> dict[str, Any]:
         "tiles": [_tile(model, name) for name in _KEY_METRICS if name in model.before.values],
         "metrics": [_metric_row(model, name) for name in model.before.values],
         "notes": list(model.notes),
+        "groups": [_group_content(table) for table in model.before.by.values()],
         "scaling": None if model.scaling is None else how_fitted(model.scaling),
         "temperature": None if model.scaling is None else f"{model.scaling.temperature:.3g}",
         "config": model.source.config,
     }
+
+
+def _group_content(table: GroupTable) -> dict[str, Any]:
+    """Write the groups of one column."""
+    headings, rows = table.rows()
+    return {"column": table.column, "headings": headings, "rows": rows, "sentences": table.sentences()}
 
 
 def _metric_row(model: ReportedModel, name: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from focalcal.base.measures import MEASURES
 from focalcal.metrics.binning import BinSums
 from focalcal.plots.reliability import diagram_of_sums
 from focalcal.plots.selective_prediction import risk_coverage_of_ranked
@@ -45,6 +46,8 @@ def model_payload(model: ReportedModel, settings: ReportSettings, models: int) -
     return {
         "name": model.name,
         "samples": model.before.n,
+        "of": model.before.of,
+        "axes": {"x": MEASURES[model.before.of].confidence, "y": MEASURES[model.before.of].outcome},
         "fitted": None if scaling is None else temperatures.index(scaling.temperature),
         "neutral": temperatures.index(1.0),
         "criterion": None if scaling is None else scaling.criterion,
@@ -118,7 +121,18 @@ def _classes(model: ReportedModel, settings: ReportSettings, models: int) -> dic
     classes = model.classes
     rows = classes.largest_errors(_CLASS_ROWS // models)
     with_diagram = classes.largest_errors(max(1, _CLASS_DIAGRAMS // models))
-    columns = {"n": classes.count, "accuracy": classes.accuracy, "confidence": classes.confidence, "gap": classes.gap}
+    of = classes.predicted
+    columns: dict[str, Any] = {
+        "n": of.count,
+        "accuracy": of.accuracy,
+        "confidence": of.confidence,
+        "gap": of.gap,
+        "low": of.low,
+        "high": of.high,
+        "p": of.adjusted_p_value,
+        "labelled": classes.count,
+        "recall": classes.accuracy,
+    }
     return {
         "rows": rows,
         **{name: [_rounded(float(column[i]), 4) for i in rows] for name, column in columns.items()},

@@ -10,7 +10,7 @@ from focalcal.base.chunks import chunk_rows
 from focalcal.calibrators.temperature import Objective
 from focalcal.metrics import Evaluation, evaluate
 from focalcal.metrics.catalogue import names_for
-from focalcal.metrics.samples import block_statistics
+from focalcal.metrics.samples import block_statistics, cluster_numbers, of_answers
 from focalcal.plots.roc_curves import Roc, roc
 from focalcal.plots.training_history import TrainingCurves, training_curves
 from focalcal.predictions import Predictions, concatenate
@@ -33,13 +33,14 @@ _ROC_SAMPLES = 2**18
 
 @dataclass(frozen=True)
 class ReportSettings:
-    """Numbers of bins and resamples, the intervals' level, the seed, and the objective that T is fitted by."""
+    """Numbers of bins and resamples, the intervals' level, the seed, T's objective, and columns of groups."""
 
     bins: int = 15
     bootstrap: int = 1000
     level: float = 0.90
     seed: int = 0
     objective: Objective = "nll"
+    by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def measure_model(source: ModelSource, settings: ReportSettings) -> ReportedMode
     data = source.data
     scaling, notes = fit_scaling(data, source.val, settings.objective)
     how: dict[str, Any] = {name: getattr(settings, name) for name in ("bins", "bootstrap", "level", "seed")}
-    before = evaluate(data, **how)
+    before = evaluate(data, by=settings.by, **how)
     after = None
     if scaling is not None:
         names = names_for(AFTER_METRICS, data.num_classes, data.of)
@@ -109,7 +110,7 @@ def measure_model(source: ModelSource, settings: ReportSettings) -> ReportedMode
         after=after,
         scaling=scaling,
         stops=passed.slider.stops(),
-        classes=passed.classes.classes(),
+        classes=passed.classes.classes(settings.level, passed.independent),
         mistakes=passed.mistakes.worst(),
         confusions=passed.mistakes.confusions(),
         ood={name: roc(_some(data), _some(outside)) for name, outside in source.ood.items()},
@@ -126,6 +127,7 @@ class _Passed(NamedTuple):
     mistakes: MistakesSoFar
     impossible: int
     has_soft_labels: bool
+    independent: bool
 
 
 def _one_pass(data: Data, scaling: Scaling | None, bins: int) -> _Passed:
@@ -134,21 +136,23 @@ def _one_pass(data: Data, scaling: Scaling | None, bins: int) -> _Passed:
     answers = len(answer_classes(data))
     mistakes = MistakesSoFar(answers)
     classes: ClassesSoFar | None = None
-    impossible, soft = 0, False
+    impossible, soft, independent = 0, False, True
     for block in data.blocks(min(_ROWS_IN_A_BLOCK, chunk_rows(data.num_classes, _VALUES_IN_A_BLOCK))):
         classes = classes or ClassesSoFar(answers, bins, block.weights is not None)
         soft |= block.has_soft_labels
+        independent &= cluster_numbers(block) is None
         start = 0
         for stats, probs in block_statistics(block):
             part = block.select(range(start, start + len(stats))) if len(stats) < len(block) else block
             slider.add(part, stats)
-            classes.add(stats, probs)
-            mistakes.add(stats, part.ids)
+            answered = of_answers(stats)
+            classes.add(answered, probs)
+            mistakes.add(answered, part.ids)
             # What weighs nothing does not count.
             impossible += int((stats.nll.isinf() & (True if stats.weight is None else stats.weight > 0)).sum())
             start += len(stats)
     assert classes is not None  # predictions without samples do not exist
-    return _Passed(slider, classes, mistakes, impossible, soft)
+    return _Passed(slider, classes, mistakes, impossible, soft, independent)
 
 
 def _some(data: Data) -> Predictions:

@@ -26,13 +26,14 @@ _ROUNDING = 1e-9
 
 
 def verdict(evaluation: Evaluation, impossible: int | None = None) -> list[str]:
-    """Write sentences about confidence as a whole, ECE, and an infinite loss, as far as the metrics are there.
+    """Write sentences about confidence as a whole, ECE, an infinite loss and groups, as far as the metrics are there.
 
     Args:
         evaluation: The numbers.
         impossible: Number of labels that were given probability 0, if that was counted.
     """
-    found = (_of_confidence(evaluation), _of_ece(evaluation), _of_loss(evaluation, impossible))
+    whole = (_of_confidence(evaluation), _of_ece(evaluation), _of_loss(evaluation, impossible))
+    found = (*whole, *(table.verdict for table in evaluation.by.values()))
     return [sentence for sentence in found if sentence]
 
 

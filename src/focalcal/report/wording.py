@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scipy.special import ndtri
+import numpy as np
 
 from focalcal.metrics import Evaluation
 from focalcal.report.readings import counted, written
@@ -130,15 +130,21 @@ def _could_be_fitted(model: ReportedModel) -> bool:
 
 
 def _about_classes(model: ReportedModel) -> list[str]:
-    """Name the class whose confidence is farthest off, where chance does not explain it, and the whole far less."""
-    classes, overall = model.classes, model.before.values["signed_gap"]
-    spread = (classes.confidence * (1 - classes.confidence) / classes.count).sqrt()
-    # As many tests as classes: the level is shared by all of them.
-    needed = float(ndtri(1 - 0.05 / (2 * len(spread))))
-    told = (classes.gap.abs() > needed * spread) & (classes.gap.abs() > max(0.05, 2 * abs(overall)))
-    if not bool(told.any()):
+    """Name the predicted class whose confidence is farthest off, where chance does not explain it."""
+    classes, overall = model.classes.predicted, model.before.values["signed_gap"]
+    sizes = np.nan_to_num(np.abs(classes.gap))
+    told = classes.significant & (sizes > max(0.05, 2 * abs(overall)))
+    if not told.any():
         return []
-    worst = int(classes.gap.abs().where(told, -1).argmax())
+    worst = int(np.where(told, sizes, -1).argmax())
     gap, name = float(classes.gap[worst]), model.class_names[worst]
+    low, high = (_points(float(end)) for end in (classes.low[worst], classes.high[worst]))
     way = "over" if gap > 0 else "under"
-    return [f"Look at class {name!r}: {way}-confident by {abs(100 * gap):.0f} points, far more than the whole."]
+    return [
+        f"Look at class {name!r}, where it is predicted: {way}-confident by {abs(100 * gap):.0f} points (confidence − "
+        f"accuracy {low} to {high}), far more than the whole."
+    ]
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.0f}".replace("-", "−")

@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def write_report(
     bootstrap: int = 1000,
     level: float = 0.90,
     seed: int = 0,
+    by: str | Sequence[str] | None = None,
     objective: Objective | None = None,
     thumbnails: Mapping[str, bytes] | None = None,
     command: str | None = None,
@@ -59,6 +61,7 @@ def write_report(
         bootstrap: Number of resamples for the confidence intervals, at least 20; 0 for none.
         level: Level of the intervals.
         seed: Seed for the resamples; the same seed gives the same report.
+        by: Columns of groups that are shown group by group.
         objective: What T minimises: ``"ece"`` (the paper's grid) or ``"nll"``. By default ``"ece"`` where all sources
             are run directories, as in the table of `sweep`, and ``"nll"`` otherwise, as in ``focalcal calibrate``.
         thumbnails: Small PNG images by id, shown with the most confident mistakes; by default those of the data sets
@@ -88,7 +91,8 @@ def write_report(
     if len(found) > MOST_MODELS:
         raise ValueError(f"There are {len(found)} models; one report compares at most {MOST_MODELS}.")
     all_runs = all(source.is_run for source in found)
-    settings = ReportSettings(bins, bootstrap, level, seed, objective or ("ece" if all_runs else "nll"))
+    columns = () if by is None else (by,) if isinstance(by, str) else tuple(by)
+    settings = ReportSettings(bins, bootstrap, level, seed, objective or ("ece" if all_runs else "nll"), columns)
     models = [measure_model(source, settings) for source in found]
     if thumbnails is None:
         thumbnails = run_thumbnails([path for path in _paths(sources) if path.is_dir()]) if all_runs else {}
@@ -120,7 +124,7 @@ def _page(
     names, which = shared_class_names(models)
     payloads = [model_payload(model, settings, len(models)) for model in models]
     for payload, model, name_list in zip(payloads, models, which, strict=True):
-        payload |= {"classNames": name_list, "before": model.before.to_dict()}
+        payload |= {"classNames": name_list, "before": replace(model.before, by={}).to_dict()}
         payload["after"] = None if model.after is None else model.after.to_dict()
     origin = {
         "command": command,
@@ -147,6 +151,7 @@ def _page(
         "bins": settings.bins,
         "origin": origin,
         "has_runs": any(model.curves is not None for model in models),
+        "has_groups": any(model.before.by for model in models),
         "has_ood": any(model.ood for model in models),
     }
     data = {"classNames": names, "images": images(models, thumbnails), "models": payloads}

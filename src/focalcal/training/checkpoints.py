@@ -83,11 +83,6 @@ class CheckpointFolder:
                 damaged.append(f"{error} The one before it is used.")
         return None, damaged
 
-    def tidy(self) -> None:
-        """Remove the temporary files of a process that was killed while it wrote."""
-        for file in self.path.glob(".*.safetensors.*.tmp"):
-            file.unlink(missing_ok=True)
-
     def _files(self) -> list[Path]:
         """List the checkpoints from old to new."""
         found = [(match, file) for file in self.path.glob("*.safetensors") if (match := _NAME.fullmatch(file.name))]

@@ -9,6 +9,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from focalcal.base.files import remove_leftovers
 from focalcal.data.samples import Batch
 from focalcal.recipes import Recipe
 from focalcal.training.batches import epoch_batches, load_batch, prefetch, process_share
@@ -262,7 +263,7 @@ class Trainer:
     def restore(self) -> bool:
         """Resume from the newest undamaged checkpoint; return False if there is none."""
         if self.fabric.is_global_zero:
-            self.checkpoints.tidy()
+            remove_leftovers(self.files.path)
         checkpoint, damaged = self.checkpoints.newest()
         for sentence in damaged:
             self.display.note(sentence)

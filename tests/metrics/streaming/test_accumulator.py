@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
+from focalcal.metrics.catalogue import METRICS
 from focalcal.metrics.evaluating import evaluate
 from focalcal.metrics.streaming import sketch
 from focalcal.metrics.streaming.accumulator import Accumulator
@@ -119,12 +120,15 @@ def test_a_stream_has_the_intervals_of_predictions_at_hand(weighted):
     expected, found = evaluate(preds, method="honest"), accumulated(preds, rows=97).compute()
     for name in ("ece", "ada_ece", "debiased_ece", "mce", "ks_error", "smooth_ece"):
         assert found.intervals[name] == pytest.approx(expected.intervals[name], abs=1e-9), name
-    assert found.methods == dict.fromkeys(found.intervals, "honest")
+    means = [name for name in found.intervals if METRICS[name].source == "means"]
+    methods = dict.fromkeys(found.intervals, "honest") | dict.fromkeys(means, "normal")
+    assert found.methods == methods
+    assert set(found.intervals) == set(found.values) - {"ece_floor"}
 
 
 def test_only_some_metrics_of_a_stream():
     found = accumulated(random_predictions()).compute(["ece", "error"])
-    assert (list(found.values), list(found.intervals)) == (["ece", "error"], ["ece"])
+    assert (list(found.values), list(found.intervals)) == (["ece", "error"], ["ece", "error"])
     assert accumulated(random_predictions()).compute(["ece"], intervals=False).intervals == {}
     with pytest.raises(ValueError, match="There is no metric 'nll_refinement'"):
         accumulated(random_predictions()).compute(["nll_refinement"])

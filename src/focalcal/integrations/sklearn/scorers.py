@@ -64,8 +64,14 @@ class MetricScorer:
 
 
 neg_ece = MetricScorer("ece")
+"""Minus the expected calibration error, 15 bins."""
 neg_ada_ece = MetricScorer("ada_ece")
+"""Minus the adaptive ECE, over bins of equal mass."""
 neg_classwise_ece = MetricScorer("classwise_ece")
+"""Minus the mean calibration error of the classes."""
 neg_smooth_ece = MetricScorer("smooth_ece")
+"""Minus the smooth calibration error, which has no bins."""
 neg_nll = MetricScorer("nll")
+"""Minus the negative log-likelihood, in nats: a proper score."""
 neg_brier = MetricScorer("brier")
+"""Minus the Brier score: a proper score."""

@@ -1,11 +1,14 @@
 """The accumulator: all metrics of data that comes batch by batch, whose parts add up to the whole."""
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -13,11 +16,14 @@ from focalcal.base.measures import MEASURES, Of, check_of
 from focalcal.metrics.binning import BinSums, check_bins
 from focalcal.metrics.bootstrap.intervals import check_resampling, checked_names
 from focalcal.metrics.calibration_testing import judge_gaps
-from focalcal.metrics.catalogue import METRICS, IntervalMethod
-from focalcal.metrics.evaluation import Evaluation
+from focalcal.metrics.catalogue import METRICS, names_for
+from focalcal.metrics.evaluation import Evaluation, EvaluationRequest
 from focalcal.metrics.gap_intervals import Interval
+from focalcal.metrics.group_results import GroupTable
+from focalcal.metrics.grouping import check_columns
 from focalcal.metrics.honest_intervals import HonestIntervals, RankedUnits
 from focalcal.metrics.independent_units import FOLDS, SampleUnits
+from focalcal.metrics.mean_intervals import MeanIntervals
 from focalcal.metrics.samples import (
     SampleStatistics,
     StatisticsStore,
@@ -26,9 +32,10 @@ from focalcal.metrics.samples import (
     scale_weights,
     weight_exponent,
 )
+from focalcal.metrics.streaming.group_accumulators import GroupAccumulators, gather_states
 from focalcal.metrics.streaming.running_sums import RunningSums, check_num_classes
-from focalcal.metrics.streaming.sketch import KEPT_SAMPLES, ConfidenceSketch
-from focalcal.metrics.sums import values
+from focalcal.metrics.streaming.sketch import COMPACT, FINE, KEPT_SAMPLES, OF_GROUPS, ConfidenceSketch
+from focalcal.metrics.sums import Means, values
 from focalcal.predictions import Kind, Predictions
 from focalcal.predictions.container import from_rows
 from focalcal.predictions.description import Columns, Description
@@ -84,6 +91,9 @@ class Accumulator:
         bins: the number of bins of binned metrics.
         of: what calibration is measured of, as in ``Predictions``; by default what the first batch says: one column is
             a score, several are measured by the predicted class.
+        by: Columns of groups that every batch comes with, ``groups={"region": [...]}``: each group has its own sums
+            (half a megabyte at most for 10 classes), and ``compute().groups`` its metrics.
+        ignore_index: Positions with this label are left out; None leaves out nothing.
         first_row: Number of the first row, where this is a part of larger data: parts that know their place in the
             whole give, when merged, the very intervals of the whole.
         compact: Keep no samples and a coarser histogram from the first sample on, in 0.8 MB for 10 classes (3.8 MB for
@@ -104,6 +114,8 @@ class Accumulator:
         bins: int = 15,
         *,
         of: Of | None = None,
+        by: str | Sequence[str] = (),
+        ignore_index: int | None = -100,
         first_row: int = 0,
         compact: bool = False,
     ) -> None:
@@ -114,16 +126,22 @@ class Accumulator:
         if isinstance(first_row, bool) or not isinstance(first_row, int) or first_row < 0:
             raise ValueError(f"first_row is {first_row!r}; it must be an integer of at least 0.")
         self.num_classes, self.bins, self.first_row, self.compact = num_classes, bins, first_row, compact
-        self._wanted = of
+        self.ignore_index, self._wanted = ignore_index, of
+        self._resolution = COMPACT if compact else FINE
+        self.by = (by,) if isinstance(by, str) else tuple(by)
         self.reset()
 
     def reset(self) -> None:
         """Forget everything."""
         self._of: Of | None = self._wanted
         self._sums = RunningSums(self.num_classes, self.bins)
-        self._sketch = ConfidenceSketch(self.bins, self.compact)
+        self._sketch = ConfidenceSketch(self.bins, self._resolution)
         self._next_row = self.first_row
         self._has_clusters = False
+        self._groups = GroupAccumulators(self.by, self._new_group)
+
+    def _new_group(self) -> "GroupAccumulator":
+        return GroupAccumulator(self.num_classes, self.bins, of=self._wanted)
 
     @property
     def of(self) -> Of:
@@ -142,7 +160,8 @@ class Accumulator:
         probs: Any = None,
         labels: Any,
         weights: Any = None,
-        ignore_index: int | None = -100,
+        groups: Mapping[str, Any] | None = None,
+        ignore_index: int | Literal["default"] | None = "default",
     ) -> None:
         """Add a batch: numpy or torch, any float type, any device; (N, K) or (N, K, d1, …).
 
@@ -154,7 +173,8 @@ class Accumulator:
             probs: outputs that sum to 1.
             labels: (N,) or (N, d1, …) integers, or class probabilities (or counts) of the outputs' shape.
             weights: (N,) or (N, d1, …), at least 0.
-            ignore_index: positions with this label are left out.
+            groups: Columns by name, of text or whole numbers, (N,) or (N, d1, …); those of ``by`` are needed.
+            ignore_index: positions with this label are left out, instead of the accumulator's.
 
         Raises:
             ValueError: one sentence that says what is wrong, in which row, and what to do.
@@ -164,7 +184,8 @@ class Accumulator:
         kind: Kind = "probs" if logits is None else "logits"
         outputs = cpu_tensor(probs if logits is None else logits, WORDS[kind])
         of, _ = Columns(of=self._of).measure(count_columns(outputs))
-        rows = prepare_rows(kind, outputs, labels, weights=weights, ignore_index=ignore_index)
+        ignored = self.ignore_index if ignore_index == "default" else ignore_index
+        rows = prepare_rows(kind, outputs, labels, weights=weights, groups=groups, ignore_index=ignored)
         self.add(from_rows(rows, kind, Description(of=of)))
 
     def add(self, preds: Predictions) -> None:
@@ -173,6 +194,15 @@ class Accumulator:
 
     def add_with_statistics(self, preds: Predictions) -> SampleStatistics | None:
         """Add predictions, and return their statistics; None where there are none."""
+        check_columns(self.by, tuple(preds.groups))
+        rows = torch.arange(self._next_row, self._next_row + len(preds))
+        found = self.add_rows(preds, rows)
+        if found is not None and self.by:
+            self._groups.add(preds, rows)
+        return found
+
+    def add_rows(self, preds: Predictions, rows: Tensor) -> SampleStatistics | None:
+        """Add predictions whose rows have these numbers, (N,), in the whole data."""
         preds = answers(preds)
         if preds.num_classes != self.num_classes:
             raise ValueError(f"The outputs have {preds.num_classes} classes, the accumulator has {self.num_classes}.")
@@ -186,7 +216,7 @@ class Accumulator:
         self._of = preds.of
         self._has_clusters |= cluster_numbers(preds) is not None
         store = StatisticsStore(len(preds))
-        fold = torch.arange(self._next_row, self._next_row + len(preds)) % FOLDS
+        fold = rows % FOLDS
         start = 0
         for stats, probs in block_statistics(self._with_scaled_weights(preds)):
             self._sums.add_classes(stats, probs, fold[start : start + len(stats)])
@@ -195,7 +225,7 @@ class Accumulator:
         joined = store.joined()
         self._sums.add(joined, fold)
         self._sketch.add(joined, fold)
-        self._next_row += len(preds)
+        self._next_row = max(self._next_row, int(rows[-1]) + 1)
         return joined
 
     def _with_scaled_weights(self, preds: Predictions) -> Predictions:
@@ -217,9 +247,12 @@ class Accumulator:
         self._check_same(other.num_classes, other.bins, other._of, other.compact)
         if other is self:
             raise ValueError("An accumulator cannot be merged with itself: every sample would count twice.")
+        if self.by != other.by:
+            raise ValueError("The other accumulator has other columns of groups (by=); only those alike go together.")
         if other._sums.exponent is None:
             return self
         self._of = other._of
+        self._groups.merge(other._groups)
         own = other._sums.exponent if self._sums.exponent is None else self._sums.exponent
         exponent = max(own, other._sums.exponent)
         other = copy.deepcopy(other) if other._sums.exponent < exponent else other
@@ -235,6 +268,8 @@ class Accumulator:
     def all_reduce(self, group: Any = None) -> "Accumulator":
         """Join the accumulators of all processes of ``torch.distributed``: afterwards each holds everything.
 
+        Of one process nothing is to be joined, and nothing is done.
+
         One all-reduce of int64 counts and two of float64 numbers (some 5 MB each). Call it once: a second call would
         count everything once more for every process.
 
@@ -243,9 +278,12 @@ class Accumulator:
         """
         import torch.distributed as dist
 
+        if not (dist.is_available() and dist.is_initialized()):
+            return self
         processes, rank = dist.get_world_size(group), dist.get_rank(group)
         if processes == 1:
             return self
+        self._gather_groups(group)
         device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
         exponent = -torch.inf if self._sums.exponent is None else self._sums.exponent
         largest = torch.tensor([exponent, self._next_row, self._has_clusters], dtype=torch.float64, device=device)
@@ -263,7 +301,7 @@ class Accumulator:
         own_counts, own_sums = len(self._sums.counts), len(self._sums.sums)
         self._sums.counts.copy_(counts[:own_counts])
         self._sums.sums.copy_(sums[:own_sums])
-        sketch = (counts[own_counts:], sums[own_sums:], limits, self.compact)
+        sketch = (counts[own_counts:], sums[own_sums:], limits, self._resolution)
         self._sketch = ConfidenceSketch.from_flat(self.bins, self.samples, *sketch)
         return self
 
@@ -272,42 +310,96 @@ class Accumulator:
     ) -> Evaluation:
         """Compute metrics of everything that was added. More may be added afterwards.
 
+        Intervals need no resamples: those of calibration errors are honest, those of means normal (a share's is
+        Wilson's).
+
         Args:
             metrics: Names, see ``METRICS``; None for all that a stream can give.
-            intervals: Whether to compute confidence intervals: those of calibration errors, which need no resamples.
+            intervals: Whether to compute confidence intervals.
             level: Level of the intervals.
             seed: Seed for the draws of what a perfectly calibrated model would show.
         """
+        found = self.compute_total(metrics, intervals=intervals, level=level, seed=seed)
+        if not self.by:
+            return found
+        names, named = tuple(found.values), metrics is not None
+        request = EvaluationRequest(names, named, self.bins, intervals, None, 0, level, seed, self.by)
+        return replace(found, by=self.group_tables(request))
+
+    def compute_total(
+        self, metrics: Sequence[str] | None = None, *, intervals: bool = True, level: float = 0.90, seed: int = 0
+    ) -> Evaluation:
+        """Compute metrics as `compute` does, without groups."""
         if self.samples == 0:
             raise ValueError("Nothing has been added yet (or only weights of 0); call update with a batch first.")
-        known = replace(self._sums.known(), ranking=self._sketch.ranking(), residuals=self._sketch.residuals())
-        missing = self._sketch.missing()
-        possible = [name for name, metric in METRICS.items() if metric.source != "outputs" and name not in missing]
-        names = checked_names(metrics, self.num_classes, possible, self.of)
+        names = checked_names(metrics, self.num_classes, self.possible_metrics(), self.of)
+        needed = {METRICS[name].source for name in names}
+        known = replace(
+            self._sums.known(with_classes="classes" in needed),
+            ranking=self._sketch.ranking() if "ranking" in needed else None,
+            residuals=self._sketch.residuals() if "residuals" in needed else None,
+        )
         found = {name: float(value) for name, value in values(known, names).items()}
-        assert known.residuals is not None
-        bounds = {**self._sketch.bounds(found), "smooth_ece": float(known.residuals.solution[1])}
+        bounds = self._sketch.bounds(found) if "ranking" in needed else {}
+        if known.residuals is not None:
+            bounds["smooth_ece"] = float(known.residuals.solution[1])
         evaluation = Evaluation(
             values=found,
             n=self.samples,
             num_classes=self.num_classes,
             bins=self.bins,
             bounds={name: bound for name, bound in bounds.items() if name in found},
-            notes=(*([_COMPACT if self.compact else _NOT_KEPT] if missing else []), _NEEDS_OUTPUTS),
+            notes=(*([_COMPACT if self.compact else _NOT_KEPT] if self._sketch.missing() else []), _NEEDS_OUTPUTS),
             of=self.of,
         )
         if self._has_clusters:
             return replace(evaluation, notes=(*evaluation.notes, _IN_CLUSTERS))
         assert known.bins is not None
         honest = HonestIntervals(_StreamedGaps(known.bins, self._sums, self._sketch), seed)
+        check_resampling(1, level, seed)
         if "ece" in found:
             evaluation = replace(evaluation, calibration_test=judge_gaps(honest.binned))
         if not intervals:
             return evaluation
-        check_resampling(1, level, seed)
-        ends = self._intervals(found, honest, level)
-        methods: dict[str, IntervalMethod] = dict.fromkeys(ends, "honest")
-        return replace(evaluation, intervals=ends, level=level if ends else None, methods=methods)
+        of_gaps = self._intervals(found, honest, level)
+        of_means = MeanIntervals(self.means(), self._sums.products).at(found, level)
+        methods = dict.fromkeys(of_means, "normal") | dict.fromkeys(of_gaps, "honest")
+        ends = of_means | of_gaps
+        return replace(
+            evaluation,
+            intervals={name: ends[name] for name in found if name in ends},
+            level=level if ends else None,
+            methods={name: methods[name] for name in found if name in ends},
+        )
+
+    def possible_metrics(self) -> list[str]:
+        """Return the metrics that can be computed of what was added."""
+        missing = self._sketch.missing()
+        possible = names_for(METRICS, self.num_classes, self.of)
+        return [name for name in possible if METRICS[name].source != "outputs" and name not in missing]
+
+    def group_tables(self, request: EvaluationRequest) -> dict[str, GroupTable]:
+        """Evaluate the groups of each column."""
+        return self._groups.tables(request, self._has_clusters)
+
+    def means(self) -> Means:
+        """Return the sums that means are made of."""
+        found = self._sums.known(with_classes=False).means
+        assert found is not None
+        return found
+
+    def mean_products(self) -> npt.NDArray[np.float64]:
+        """Return the sums of products of their terms, (C, C)."""
+        return self._sums.products
+
+    def binned_units(self) -> SampleUnits:
+        """Return what the test of calibration needs."""
+        return self._sums.binned_units()
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes, without groups."""
+        return self._sums.counts.nbytes + self._sums.sums.nbytes + self._sketch.nbytes
 
     def _intervals(self, found: Mapping[str, float], honest: HonestIntervals, level: float) -> dict[str, Interval]:
         ends = {name: honest.interval(name, value, level) for name, value in found.items() if honest.has(name)}
@@ -325,6 +417,8 @@ class Accumulator:
             sketch["compact"] = torch.tensor(True)
         if self._of is not None:
             sketch["of"] = torch.tensor(list(MEASURES).index(self._of))
+        if self.by:
+            sketch |= {f"groups.{name}": part for name, part in self._groups.state_dict().items()}
         return {"shape": shape, "counts": self._sums.counts.clone(), "sums": self._sums.sums.clone()} | sketch
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -335,7 +429,10 @@ class Accumulator:
             self._check_same(num_classes, bins, None if self._wanted is None else of, "compact" in state)
             sketch = {name.removeprefix("sketch."): part for name, part in state.items()}
             self._check_sizes(state)
-            loaded = ConfidenceSketch.from_state_dict(self.bins, int(state["counts"][0]), sketch, self.compact)
+            loaded = ConfidenceSketch.from_state_dict(self.bins, int(state["counts"][0]), sketch, self._resolution)
+            if self.by:
+                own = {name.removeprefix("groups."): part for name, part in state.items() if name.startswith("groups.")}
+                self._groups.load_state_dict(own)
             self._next_row, self._has_clusters = int(state["next_row"][0]), bool(state["next_row"][1])
             self._sums.counts.copy_(state["counts"])
             self._sums.sums.copy_(state["sums"])
@@ -347,6 +444,17 @@ class Accumulator:
 
     def __repr__(self) -> str:
         return f"Accumulator(num_classes={self.num_classes}, bins={self.bins}): {self.samples:,} samples"
+
+    def _gather_groups(self, group: Any) -> None:
+        """Merge the groups of all processes, which may each have seen others."""
+        if not self.by:
+            return
+        own = self._groups
+        self._groups = GroupAccumulators(self.by, own.new)
+        for state in gather_states(own.state_dict(), group):
+            part = GroupAccumulators(self.by, own.new)
+            part.load_state_dict(state)
+            self._groups.merge(part)
 
     def _check_sizes(self, state: Mapping[str, Tensor]) -> None:
         for name in ("counts", "sums"):
@@ -366,3 +474,18 @@ class Accumulator:
                 f"The other accumulator has {num_classes} classes and {bins} bins, this one {self.num_classes} and "
                 f"{self.bins}; only those of the same shape go together."
             )
+
+
+def grouped_columns(state: Mapping[str, Tensor]) -> tuple[str, ...]:
+    """Return the columns of groups, ``by``, of the accumulator that `Accumulator.state_dict` described."""
+    names = state.get("groups.names")
+    return () if names is None else tuple(json.loads(names.numpy().tobytes()))
+
+
+class GroupAccumulator(Accumulator):
+    """The accumulator of one group of samples: of which there may be many, so that it remembers less."""
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._resolution = OF_GROUPS
+        super().reset()

@@ -53,7 +53,8 @@ def evaluate_file(file: PredictionsFile, request: EvaluationRequest) -> Evaluati
     """Compute everything asked for that one pass can give; raises for what was asked for by name and it cannot."""
     parts_of_losses = names_from(request.names, ["outputs"])
     _check_given(request, [name for name in request.names if name not in parts_of_losses])
-    total, methods = Accumulator(len(answer_classes(file)), request.bins, of=file.of), request.methods()
+    total = Accumulator(len(answer_classes(file)), request.bins, of=file.of, by=request.by)
+    methods = request.methods()
     resampled_names = [name for name, method in methods.items() if method != "honest"]
     resampled = _Resampled(file.num_samples, request, resampled_names) if resampled_names else None
     clustered: StreamedBootstrap | None = None
@@ -64,9 +65,10 @@ def evaluate_file(file: PredictionsFile, request: EvaluationRequest) -> Evaluati
             clustered.add(stats, block.clusters)
         elif resampled is not None and stats is not None:
             resampled.add(stats)
-    evaluation = total.compute(intervals="honest" in methods.values(), level=request.level, seed=request.seed)
+    evaluation = total.compute_total(intervals="honest" in methods.values(), level=request.level, seed=request.seed)
+    tables = total.group_tables(request)
     if clustered is not None:
-        return _with_clusters(request.select(evaluation), clustered, request)
+        return replace(_with_clusters(request.select(evaluation), clustered, request), by=tables)
     _check_given(request, list(evaluation.values))
     notes = (_LEFT_OUT, _HISTOGRAM) if total.samples > KEPT_SAMPLES else (_LEFT_OUT,)
     if resampled is not None:
@@ -80,6 +82,7 @@ def evaluate_file(file: PredictionsFile, request: EvaluationRequest) -> Evaluati
         level=request.level if ends else None,
         methods={name: methods[name] for name in ends},
         calibration_test=evaluation.calibration_test if "ece" in chosen.values else None,
+        by=tables,
     )
 
 

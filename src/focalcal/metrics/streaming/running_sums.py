@@ -8,6 +8,8 @@ of two as large as the largest of them; when a larger one comes, the sums so far
 from collections.abc import Mapping
 from math import prod
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -18,6 +20,8 @@ from focalcal.metrics.floor import floor_sums
 from focalcal.metrics.gap_intervals import Interval
 from focalcal.metrics.honest_intervals import samples_in_cells
 from focalcal.metrics.independent_units import COLUMNS, FIRST_SQUARE, FOLDS, SampleUnits
+from focalcal.metrics.mean_intervals import COLUMNS as COLUMNS_OF_MEANS
+from focalcal.metrics.mean_intervals import products_of_terms
 from focalcal.metrics.samples import SampleStatistics
 from focalcal.metrics.sums import Means, RowsOfSums, Sums, mean_terms
 
@@ -35,7 +39,7 @@ class RunningSums:
     Args:
         num_classes: K.
         bins: The number of bins M, of equal width.
-        in_folds: Whether sums per class are kept for every fold, as the interval of classwise-ECE needs them.
+        in_folds: Whether intervals are wanted: sums per class for every fold, and products of the terms of means.
 
     Attributes:
         counts: Flat int64; the number of samples (of positive weight) and everything counted over unweighted samples.
@@ -45,11 +49,11 @@ class RunningSums:
     """
 
     def __init__(self, num_classes: int, bins: int, in_folds: bool = True) -> None:
-        self.num_classes, self.bins = num_classes, bins
+        self.num_classes, self.bins, self._in_folds = num_classes, bins, in_folds
         # Sums of every fold would take much memory where classes are many.
         self.class_folds = FOLDS if in_folds and num_classes * bins <= _MOST_FOLDED else 1
         by_class = (self.class_folds, bins, num_classes)
-        counted, summed = _count_shapes(by_class), _sum_shapes(by_class)
+        counted, summed = _count_shapes(by_class), _sum_shapes(by_class, len(COLUMNS_OF_MEANS) if in_folds else 0)
         size = _size(counted)
         self.exponent: int | None = None
         self.counts = torch.zeros(1 + size, dtype=torch.int64)
@@ -69,8 +73,9 @@ class RunningSums:
             factor = 2.0 ** (self.exponent - exponent)
             self.sums.mul_(factor)
             # Of squared weights.
-            for squares in (self._sums["floor"][2:], self._sums["units"][FIRST_SQUARE:], self._sums["doubt"]):
-                squares.mul_(factor)
+            squares = (self._sums["floor"][2:], self._sums["units"][FIRST_SQUARE:], self._sums["doubt"])
+            for part in (*squares, self._sums["products"]):
+                part.mul_(factor)
         self.exponent = exponent
 
     def add(self, stats: SampleStatistics, fold: Tensor) -> None:
@@ -78,7 +83,8 @@ class RunningSums:
         weight = stats.weight
         counts = self._counts if weight is None else self._weights
         self.counts[0] += len(stats) if weight is None else int((weight > 0).sum())
-        for name, term in mean_terms(stats).items():
+        terms = mean_terms(stats)
+        for name, term in terms.items():
             total = term.sum()
             into = self._sums[name] if name in _SUMMED else counts[name]
             into.add_(total.to(into.dtype))
@@ -88,6 +94,8 @@ class RunningSums:
         counts["bin_correct"].add_(binned.correct)
         self._sums["bin_confidence"].add_(binned.confidence)
         self._sums["floor"].add_(floor_sums(stats.confidence, self.bins, weight, index))
+        if self._in_folds:
+            self._sums["products"].add_(torch.from_numpy(products_of_terms(terms)))
         in_bins = samples_in_cells(stats, index.numpy(), fold, self.bins)
         self._sums["units"].add_(torch.from_numpy(SampleUnits.of(in_bins).to_table()))
 
@@ -117,6 +125,11 @@ class RunningSums:
         """Return what intervals need to know of bins of equal width."""
         return SampleUnits(*self._sums["units"].numpy())
 
+    @property
+    def products(self) -> npt.NDArray[np.float64]:
+        """Sums of products of the terms of means, (C, C)."""
+        return self._sums["products"].numpy()
+
     def classwise_interval(self, level: float) -> Interval | None:
         """Return the interval of classwise-ECE; None where classes are too many for sums of every fold."""
         if self.class_folds == 1:
@@ -144,13 +157,14 @@ def _count_shapes(by_class: tuple[int, int, int]) -> Shapes:
     return dict.fromkeys(_COUNTED, ()) | dict(binned)
 
 
-def _sum_shapes(by_class: tuple[int, int, int]) -> Shapes:
+def _sum_shapes(by_class: tuple[int, int, int], terms: int) -> Shapes:
     folds, bins, num_classes = by_class
     binned: Shapes = {
         "bin_confidence": (bins,),
         "floor": (5, bins),
         "units": (COLUMNS, FOLDS, bins),
         "doubt": (),
+        "products": (terms, terms),
         "class_confidence": by_class,
         "class_totals": (folds, num_classes),
     }

@@ -18,7 +18,7 @@ from focalcal.metrics.binning import check_bins
 from focalcal.metrics.bootstrap.intervals import check_resampling, checked_names
 from focalcal.metrics.catalogue import METRICS
 from focalcal.metrics.evaluation import Evaluation
-from focalcal.metrics.streaming.accumulator import Accumulator
+from focalcal.metrics.streaming.accumulator import Accumulator, grouped_columns
 from focalcal.metrics.streaming.workers import FAN_IN, Engine, Workers, start_workers
 from focalcal.predictions import Predictions, PredictionsFile, open_predictions
 from focalcal.predictions.masking import answer_classes
@@ -29,7 +29,6 @@ from focalcal.predictions.shards import Paths, Shard, check_alike, describe_shar
 _VALUES_READ, _ROWS_READ = 2**19, 2**16
 # A process takes a second or two to start, and reads more than this in that time.
 _SMALL_BYTES = 32 * 2**20
-_RESAMPLED = "Intervals that are made of resamples are left out: shards give those of calibration errors."
 
 State = Mapping[str, npt.NDArray[Any]]
 Transform = Callable[[Predictions], Predictions]
@@ -163,6 +162,7 @@ def evaluate_shards(
     intervals: bool = True,
     level: float = 0.90,
     seed: int = 0,
+    by: str | Sequence[str] | None = None,
     on: Engine = "local",
     workers: int | None = None,
     address: str | None = None,
@@ -181,9 +181,11 @@ def evaluate_shards(
         paths: Files, or patterns such as ``preds/*.parquet``, here or on storage that fsspec knows (``s3://…``).
         metrics: Names, see ``METRICS``; None for all that shards can give.
         bins: Number of bins of the binned metrics.
-        intervals: Whether to compute the confidence intervals of calibration errors.
+        intervals: Whether to compute confidence intervals, as `Accumulator` does.
         level: Level of the intervals.
         seed: Seed for the draws of what a perfectly calibrated model would show.
+        by: Columns of groups that are evaluated each on its own, as in `evaluate`; half a megabyte more per group at
+            most.
         on: ``local`` for processes of this machine, ``ray`` for a Ray cluster (``focalcal[ray]``).
         workers: Number of processes, or of tasks at a time; None for one per core, or this process for a few MB.
         address: Of the Ray cluster: ``auto``, ``HOST:PORT``; None for one of this machine alone.
@@ -211,6 +213,7 @@ def evaluate_shards(
         intervals=intervals,
         level=level,
         seed=seed,
+        by=by,
         on=on,
         workers=workers,
         address=address,
@@ -229,6 +232,7 @@ def measure_shards(
     intervals: bool,
     level: float,
     seed: int,
+    by: str | Sequence[str] | None,
     on: Engine,
     workers: int | None,
     address: str | None,
@@ -242,14 +246,15 @@ def measure_shards(
     paths = find_shards(paths)
     if workers is None and on == "local" and _are_small(paths):
         workers = 1
+    columns = () if by is None else (by,) if isinstance(by, str) else tuple(by)
+    options["groups_key"] = (*options.get("groups_key", ()), *columns)
     with start_workers(on, workers=workers, address=address) as pool:
         shards = open_shards(paths, pool, on, options, skip_bad_shards=skip_bad_shards)
         names = _names(metrics, len(shards.fact("masked_classes")), shards.fact("num_classes"))
-        total, failures = accumulate(shards, bins, progress=progress)
+        total, failures = accumulate(shards, bins, by=columns, progress=progress)
     evaluation = total.compute(names, intervals=intervals, level=level, seed=seed)
-    notes = (*evaluation.notes, _RESAMPLED) if intervals else evaluation.notes
     skipped = _skipped(failures, len(shards.shards) + len(shards.failures))
-    return replace(evaluation, notes=(*skipped, *notes)), shards
+    return replace(evaluation, notes=(*skipped, *evaluation.notes)), shards
 
 
 def _are_small(paths: Sequence[str]) -> bool:
@@ -270,12 +275,17 @@ def _names(metrics: Sequence[str] | None, masked: int, num_classes: int) -> Sequ
 
 
 def accumulate(
-    shards: ShardSet, bins: int, *, transform: Transform | None = None, progress: bool = False
+    shards: ShardSet,
+    bins: int,
+    *,
+    by: Sequence[str] = (),
+    transform: Transform | None = None,
+    progress: bool = False,
 ) -> tuple[Accumulator, list[ShardFailure]]:
     """Add up all shards, or what they become by a map of predictions, and say which could not be read."""
     total: Accumulator | None = None
     failures = list(shards.failures)
-    parts = shards.map_joined(partial(_state_of, bins, transform), partial(_join, bins))
+    parts = shards.map_joined(partial(_state_of, bins, tuple(by), transform), partial(_join, bins))
     steps = math.ceil(len(shards.shards) / FAN_IN)
     with tracked(parts, "reading shards", total=steps) if progress else nullcontext(parts) as shown:
         for part in shown:
@@ -296,9 +306,11 @@ class _Part:
     failures: tuple[ShardFailure, ...] = field(default=())
 
 
-def _state_of(bins: int, transform: Transform | None, placed: Placed, file: PredictionsFile) -> _Part:
+def _state_of(
+    bins: int, by: tuple[str, ...], transform: Transform | None, placed: Placed, file: PredictionsFile
+) -> _Part:
     """Read one shard."""
-    own = Accumulator(len(answer_classes(file)), bins, first_row=placed.first_row, compact=True)
+    own = Accumulator(len(answer_classes(file)), bins, by=by, first_row=placed.first_row, compact=True)
     for block in file.blocks(max(1, min(_ROWS_READ, _VALUES_READ // file.num_classes)), is_part=True):
         own.add(block if transform is None else transform(block))
     return _Part({name: tensor.numpy() for name, tensor in own.state_dict().items()})
@@ -322,7 +334,7 @@ def _join(bins: int, parts: Sequence[_Part | ShardFailure]) -> _Part:
 
 def _restore(state: State, bins: int) -> Accumulator:
     tensors = {name: torch.from_numpy(np.array(part)) for name, part in state.items()}
-    restored = Accumulator(int(tensors["shape"][0]), bins, compact=True)
+    restored = Accumulator(int(tensors["shape"][0]), bins, by=grouped_columns(tensors), compact=True)
     restored.load_state_dict(tensors)
     return restored
 

@@ -5,6 +5,7 @@ Nothing depends on the order in which samples come, and sketches of parts of the
 
 import copy
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +23,39 @@ from focalcal.metrics.smooth import CELLS as SMOOTH_CELLS
 from focalcal.metrics.smooth import Residuals, residual_grid
 from focalcal.metrics.streaming.ada_ece_bound import Pieces, ada_ece_range
 
-# Of the compact form: neighbouring cells that are one, as a power of two, and nodes of smooth ECE.
-_COMPACT_BITS = 5
-_COMPACT_NODES = 2**14
-# Samples kept one by one (24 bytes each) before they are counted in cells.
+
+@dataclass(frozen=True)
+class Resolution:
+    """How much a sketch remembers.
+
+    Attributes:
+        most: Number of samples kept one by one (24 bytes each) before they are counted in cells, which may be 0; None
+            for KEPT_SAMPLES.
+        bits: 2 to this power cells of the fine grid make one.
+        nodes: Number of steps of the grid of smooth ECE.
+    """
+
+    most: int | None
+    bits: int
+    nodes: int
+
+    @property
+    def kept(self) -> int:
+        """Number of samples kept one by one."""
+        return KEPT_SAMPLES if self.most is None else self.most
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return (CELLS - 1 >> self.bits) + 1
+
+
 KEPT_SAMPLES = 2**17
+FINE = Resolution(None, 0, SMOOTH_CELLS)
+# For shards of very large data: 0.8 MB instead of 9, and no sample is kept.
+COMPACT = Resolution(0, 5, 2**14)
+# For groups of samples, which are many: half a megabyte at most.
+OF_GROUPS = Resolution(2**13, JOINED_BITS, 2**12)
 # What adding up in float64 can lose, relative to the total mass.
 _ROUNDING = 1e-11
 
@@ -102,24 +131,23 @@ class KeptSamples:
 
 
 class ConfidenceCells:
-    """Sums over the cells of the fine grid, and the least and largest confidence in each: one that ties is exact.
-
-    Attributes:
-        sums: (3, CELLS) float64, mass, correct mass and weighted confidence.
-        limits: (2, CELLS) float64, minus the least confidence, and the largest; −inf in empty cells.
-        residuals: (nodes + 2,) float64, residuals on the grid of smooth ECE, and last the sum of their sizes.
-        units: (6, folds, joined cells) float64, a table of `SampleUnits`, for intervals.
+    """Sums over the cells of the grid, and the least and largest confidence in each: one that ties is exact.
 
     Args:
-        compact: Whether 32 neighbours make one cell, and four nodes of smooth ECE one: 0.8 MB instead of 9.
+        resolution: How fine the grid is.
+
+    Attributes:
+        sums: (3, cells) float64, mass, correct mass and weighted confidence.
+        limits: (2, cells) float64, minus the least confidence, and the largest; −inf in empty cells.
+        residuals: (nodes + 2,) float64, residuals on the grid of smooth ECE, and last the sum of their sizes.
+        units: (6, folds, joined cells) float64, a table of `SampleUnits`, for intervals.
     """
 
-    def __init__(self, compact: bool = False) -> None:
-        self._bits, nodes = (_COMPACT_BITS, _COMPACT_NODES) if compact else (0, SMOOTH_CELLS)
-        cells = (CELLS - 1 >> self._bits) + 1
-        self.sums = torch.zeros(3, cells, dtype=torch.float64)
-        self.limits = torch.full((2, cells), -torch.inf, dtype=torch.float64)
-        self.residuals = torch.zeros(nodes + 2, dtype=torch.float64)
+    def __init__(self, resolution: Resolution = FINE) -> None:
+        self._resolution = resolution
+        self.sums = torch.zeros(3, resolution.cells, dtype=torch.float64)
+        self.limits = torch.full((2, resolution.cells), -torch.inf, dtype=torch.float64)
+        self.residuals = torch.zeros(resolution.nodes + 2, dtype=torch.float64)
         self.units = torch.zeros(COLUMNS, FOLDS, JOINED_CELLS, dtype=torch.float64)
 
     def add(self, samples: ConfidenceSamples, fold: Tensor) -> None:
@@ -127,7 +155,7 @@ class ConfidenceCells:
         cell = cell_index(samples.confidence)
         joined = samples_in_cells(samples, (cell >> JOINED_BITS).numpy(), fold, JOINED_CELLS)
         self.units += torch.from_numpy(SampleUnits.of(joined).to_table())
-        cell >>= self._bits
+        cell >>= self._resolution.bits
         terms = (samples.mass, samples.mass * samples.correct, samples.mass * samples.confidence)
         for row, term in zip(self.sums, terms, strict=True):
             row += sum_by_index(cell, len(row), term)
@@ -161,34 +189,34 @@ class ConfidenceSketch:
 
     Args:
         bins: The number of bins of equal mass.
-        compact: Whether no sample is kept, and cells are wider.
+        resolution: How much it remembers.
 
     Attributes:
         samples: How many samples there are.
-        kept: The samples themselves, up to `KEPT_SAMPLES`, or the latest that are not yet in cells.
+        kept: The samples themselves, up to so many, or the latest that are not yet in cells.
         cells: The samples beyond that, or None while there were none.
     """
 
-    def __init__(self, bins: int, compact: bool = False) -> None:
-        self.bins, self.compact = bins, compact
+    def __init__(self, bins: int, resolution: Resolution = FINE) -> None:
+        self.bins, self.resolution = bins, resolution
         self.samples = 0
         self.kept = KeptSamples()
-        self.cells: ConfidenceCells | None = ConfidenceCells(compact) if compact else None
+        self.cells: ConfidenceCells | None = None if resolution.kept else ConfidenceCells(resolution)
 
     def add(self, samples: ConfidenceSamples, fold: Tensor | None = None) -> None:
         """Add samples, whose folds (N,) go by their number in this call if they are not given."""
         fold = torch.arange(len(samples)) % FOLDS if fold is None else fold
-        if self.compact:
+        if not self.resolution.kept:
             self.samples += len(samples) if samples.weight is None else int((samples.weight > 0).sum())
             self._cells().add(samples, fold)
             return
         codes = encode(samples.confidence, samples.correct)
-        parts = (torch.split(each, KEPT_SAMPLES) for each in (codes, samples.mass, fold))
+        parts = (torch.split(each, self.resolution.kept) for each in (codes, samples.mass, fold))
         for part in zip(*parts, strict=True):
             before = len(self.kept)
             self.kept.add(*part)
             self.samples += len(self.kept) - before
-            if len(self.kept) > KEPT_SAMPLES:
+            if len(self.kept) > self.resolution.kept:
                 self.fold()
 
     def fold(self) -> None:
@@ -197,12 +225,12 @@ class ConfidenceSketch:
         self.kept = KeptSamples()
 
     def _cells(self) -> ConfidenceCells:
-        self.cells = self.cells or ConfidenceCells(self.compact)
+        self.cells = self.cells or ConfidenceCells(self.resolution)
         return self.cells
 
     def settle(self) -> None:
         """Bring into the form that depends on the samples alone: all are kept, or all are in cells."""
-        if len(self.kept) and (self.samples > KEPT_SAMPLES or self.cells is not None):
+        if len(self.kept) and (self.samples > self.resolution.kept or self.cells is not None):
             self.fold()
 
     def rescale(self, difference: int) -> None:
@@ -218,6 +246,13 @@ class ConfidenceSketch:
         if other.cells is not None:
             self._cells().merge(other.cells)
         self.settle()
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes."""
+        cells = self.cells
+        parts = [] if cells is None else [cells.sums, cells.limits, cells.residuals, cells.units]
+        return 24 * len(self.kept) + sum(part.nbytes for part in parts)
 
     def ranking(self) -> Ranking:
         """Rank the samples, or the cells where they are not kept (without squares of weights)."""
@@ -283,10 +318,10 @@ class ConfidenceSketch:
 
     @classmethod
     def from_state_dict(
-        cls, bins: int, samples: int, state: Mapping[str, Tensor], compact: bool = False
+        cls, bins: int, samples: int, state: Mapping[str, Tensor], resolution: Resolution = FINE
     ) -> "ConfidenceSketch":
         """Restore the sketch of this number of samples that `state_dict` described."""
-        sketch = cls(bins, compact)
+        sketch = cls(bins, resolution)
         sketch.samples = samples
         sketch.kept = KeptSamples(*(state[name].clone() for name in ("codes", "weights", "folds")))
         if "cells" in state:
@@ -303,7 +338,7 @@ class ConfidenceSketch:
         if len(self.kept) > places:
             sketch = copy.deepcopy(self)
             sketch.fold()
-        cells = sketch.cells or ConfidenceCells(self.compact)
+        cells = sketch.cells or ConfidenceCells(self.resolution)
         counts, weights = (
             torch.zeros(2, KEPT_SAMPLES, dtype=torch.int64),
             torch.zeros(KEPT_SAMPLES, dtype=torch.float64),
@@ -315,10 +350,10 @@ class ConfidenceSketch:
 
     @classmethod
     def from_flat(
-        cls, bins: int, samples: int, counts: Tensor, sums: Tensor, limits: Tensor, compact: bool = False
+        cls, bins: int, samples: int, counts: Tensor, sums: Tensor, limits: Tensor, resolution: Resolution = FINE
     ) -> "ConfidenceSketch":
         """Restore the sketch of this number of samples in all from the joined numbers of `to_flat`."""
-        sketch = cls(bins, compact)
+        sketch = cls(bins, resolution)
         sketch.samples = samples
         codes, folds = counts.view(2, KEPT_SAMPLES)
         used = codes > 0
@@ -334,5 +369,5 @@ class ConfidenceSketch:
         return sketch
 
     def _take_cells(self, sums: Tensor, limits: Tensor, residuals: Tensor, units: Tensor) -> None:
-        cells = self.cells = ConfidenceCells(self.compact)
+        cells = self.cells = ConfidenceCells(self.resolution)
         cells.sums, cells.limits, cells.residuals, cells.units = sums, limits, residuals, units

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from focalcal.base.files import parse_json
 
 KEY = "contents"
+STATEMENT = b'{"arrays":['  # the beginning of each
 _ON_PURPOSE = "if that was on purpose, save it without focalcal's statement of its contents"
 
 
@@ -42,8 +43,7 @@ without focalcal's statement of its contents).
     """
     stated = parse_json(statement)
     names, facts = _listed(stated, "arrays"), _listed(stated, "facts")
-    there = {*arrays, *(text or ())}
-    missing = [name for name in [*names, *facts] if name not in there]
+    missing = [name for name in names if name not in arrays] + [name for name in facts if name not in (text or ())]
     if missing:
         raise ValueError(f"it was written with {missing[0]!r}, which is missing: it is damaged ({_ON_PURPOSE}).")
     if text is not None and stated.get("sha256") != _digest(text, facts):

@@ -15,7 +15,6 @@ import gzip
 import io
 import os
 import re
-import zlib
 from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
 from typing import BinaryIO, cast
@@ -24,7 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from focalcal.base.files import DAMAGE, parse_json, regular_file
+from focalcal.base.files import DAMAGE, open_bytes, parse_json, regular_file
+from focalcal.base.suggestions import nearest_name
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.formats.contents import name_checksum
 from focalcal.predictions.formats.parts import (
@@ -44,7 +44,7 @@ from focalcal.predictions.formats.parts import (
 from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource, plain_column
 from focalcal.predictions.read_options import Choices
 
-BROKEN = (*DAMAGE, pa.ArrowException, csv.Error, zlib.error, gzip.BadGzipFile)
+BROKEN = (*DAMAGE, pa.ArrowException, csv.Error, gzip.BadGzipFile)
 
 _OURS, _PROVENANCE = "focalcal:", "provenance:"
 _DTYPE, _HEADER, _ROWS = f"{_OURS}dtype", f"{_OURS}header", f"{_OURS}rows"
@@ -101,7 +101,7 @@ class CsvTable(Table):
         self._path = path
         self._drops = drop_missing
         self._block_size = _block_size(path)
-        with _open_bytes(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+        with open_bytes(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
             line = text.readline(_LONGEST_ROW)
             text.seek(0)
             self.delimiter = max(",;\t", key=line.count)
@@ -139,7 +139,7 @@ class CsvTable(Table):
 
     def rows(self) -> Iterator[list[str]]:
         """Read every row as text, the header first."""
-        with _open_bytes(self._path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+        with open_bytes(self._path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
             yield from csv.reader(text, strict=True, delimiter=self.delimiter)
 
     def _type(self, part: str, field: Field, column: int, parts: Container[str]) -> pa.DataType:
@@ -180,7 +180,7 @@ class CsvTable(Table):
 
     def _arrow_batches(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         with pyarrow.csv.open_csv(
-            regular_file(self._path),
+            open_bytes(self._path) if os.fspath(self._path).lower().endswith(".gz") else regular_file(self._path),
             pyarrow.csv.ReadOptions(
                 use_threads=False,
                 block_size=self._block_size,
@@ -207,12 +207,6 @@ def _numbers(text: str, name: str) -> list[float]:
         raise ValueError(f"its column {name!r} has {text[:40]!r}, which is not a JSON list of numbers.") from None
 
 
-def _open_bytes(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a file, compressed if its name ends in .gz."""
-    found = regular_file(path)
-    return cast(BinaryIO, gzip.open(found, "rb") if found.suffix.lower() == ".gz" else open(found, "rb"))
-
-
 def _label_type(first: str) -> pa.DataType:
     """Choose the type of a column of labels by the first of them: whole numbers, numbers, or text."""
     if not first or _WHOLE.fullmatch(first):
@@ -226,14 +220,16 @@ def _label_type(first: str) -> pa.DataType:
 
 def _block_size(path: str | os.PathLike[str]) -> int:
     """Choose a block for many rows: Arrow cannot parse a row that is longer than a block."""
-    with _open_bytes(path) as file:
+    with open_bytes(path) as file:
         longest = max(len(file.readline(_LONGEST_ROW)) for _ in range(2))
     return max(_SMALLEST_BLOCK, min(16 * longest, _LONGEST_ROW))
 
 
 def _check_header(names: list[str], stated: str | None) -> None:
     """Refuse a table of ours of which a column was lost or renamed; columns of others may have been added."""
-    if stated is not None and stated != name_checksum(filter(_is_ours, names)):
+    known = [_DTYPE, _HEADER, _ROWS, *(name for name in _FACT_COLUMNS.values() if name.startswith(_OURS))]
+    spoilt = [name for name in names if name.startswith(_OURS[:3]) and not _is_ours(name) and nearest_name(name, known)]
+    if spoilt or (stated is not None and stated != name_checksum(filter(_is_ours, names))):
         raise ValueError(
             "the names of its columns are not those that it was written with: it is damaged or edited "
             f"(remove the column {_HEADER!r} if that was on purpose)."

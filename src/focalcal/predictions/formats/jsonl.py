@@ -6,19 +6,18 @@ The names of the first object are the columns; a later one that lacks a name lac
 import gzip
 import json
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import pyarrow as pa
 
-from focalcal.base.files import DAMAGE, parse_json, regular_file
+from focalcal.base.files import DAMAGE, open_bytes, parse_json
 from focalcal.predictions.formats.parts import Metadata
 from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource
 from focalcal.predictions.read_options import Choices
 
-BROKEN = (*DAMAGE, pa.ArrowException, zlib.error, gzip.BadGzipFile)
+BROKEN = (*DAMAGE, pa.ArrowException, gzip.BadGzipFile)
 
 _LONGEST_LINE = 2**28
 
@@ -67,7 +66,7 @@ class JsonlTable(Table):
 
     def objects(self) -> Iterator[dict[str, Any]]:
         """Read one object after another."""
-        with self._open() as file:
+        with open_bytes(self._path) as file:
             row = 0
             while line := file.readline(_LONGEST_LINE):
                 if not line.strip():
@@ -80,7 +79,3 @@ class JsonlTable(Table):
                     raise ValueError(f"its row {row} is not a JSON object; write one object per line.")
                 yield item
                 row += 1
-
-    def _open(self) -> BinaryIO:
-        found = regular_file(self._path)
-        return cast(BinaryIO, gzip.open(found, "rb") if found.suffix.lower() == ".gz" else open(found, "rb"))

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from focalcal.base.chunks import chunk_rows
 from focalcal.base.files import DAMAGE, regular_file
 from focalcal.predictions.container import Predictions
-from focalcal.predictions.formats.contents import KEY, check_stated, state_contents
+from focalcal.predictions.formats.contents import KEY, STATEMENT, check_stated, state_contents
 from focalcal.predictions.formats.parts import PartArray, part_arrays, read_marked_text, write_marked_text
 from focalcal.predictions.formats.sources import check_unpacked
 from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource, plain_column
@@ -31,6 +31,7 @@ _ROWS_AT_ONCE = 2**16
 _STRETCH_BYTES = 96 * 2**20  # if numbers have 8 bytes; half of it for float32
 _STRETCHES = 12  # at most, in a row group
 _NUMBER_BYTES = 8
+_TRAILER = 8  # bytes after the footer: its length, and PAR1
 _SMALLEST_ROW = 3 * _NUMBER_BYTES  # in memory: two classes and a label
 
 
@@ -57,6 +58,7 @@ class ParquetTable(Table):
         with self._open() as file:
             self.names = list(file.schema_arrow.names)
             text = _text(file.schema_arrow.metadata)
+            _check_whole(self._path, file.schema_arrow.metadata)
             check_stated(self.names, text)
             self.metadata = read_marked_text(text)
             self.is_ours = bool(text)
@@ -154,6 +156,18 @@ def _column(part: PartArray) -> pa.Array:
     if not isinstance(part, np.ndarray) or part.ndim == 1:
         return plain_column(part)
     return pa.FixedSizeListArray.from_arrays(pa.array(part.reshape(-1)), part.shape[1])
+
+
+def _check_whole(path: str | os.PathLike[str], metadata: dict[bytes, bytes] | None) -> None:
+    """Refuse a footer that has our metadata, and by damage in front of it hides that from a reader."""
+    if metadata and KEY.encode() in metadata:
+        return
+    with open(regular_file(path), "rb") as file:
+        file.seek(-_TRAILER, os.SEEK_END)
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(-min(length + _TRAILER, os.path.getsize(path)), os.SEEK_END)
+        if STATEMENT in file.read(length):
+            raise ValueError("its footer is corrupt: the metadata that it was written with cannot be read.")
 
 
 def _text(metadata: dict[bytes, bytes] | None) -> dict[str, str]:

@@ -5,6 +5,7 @@ a memory map: the process holds one block, whatever the size of the file.
 """
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 from focalcal.base.chunks import chunks
-from focalcal.base.files import regular_file
+from focalcal.base.files import PLAUSIBLE_BYTES, PLAUSIBLE_RATIO, regular_file
 from focalcal.predictions.formats.parts import GROUPS, Metadata, find_parts
 from focalcal.predictions.groups import GroupColumn
 from focalcal.predictions.read_options import Choices, Key
@@ -28,8 +29,6 @@ Take = Callable[[int], Any]
 # Some consecutive samples as they stand in the file, by the names of the parts that the source has.
 RawBlock = dict[str, Any]
 _IDS_AT_ONCE = 2**13
-# An array that unpacks to more than this, and to more than 200 times its size, is a bomb.
-_PLAUSIBLE_BYTES, _PLAUSIBLE_RATIO = 2**30, 200
 # Decompressing more in one call makes zipfile copy what it has again and again.
 _PIECE = 2**18
 # An array in Fortran order has to be read whole to get at one sample; up to here that does no harm.
@@ -190,10 +189,10 @@ def check_unpacked(name: str, unpacked: int, packed: int) -> None:
         unpacked: Its size in memory.
         packed: Its size in the file.
     """
-    if unpacked > max(_PLAUSIBLE_BYTES, _PLAUSIBLE_RATIO * packed):
+    if unpacked > max(PLAUSIBLE_BYTES, PLAUSIBLE_RATIO * packed):
         raise ValueError(
-            f"its {name} unpacks from {packed:,} to {unpacked:,} bytes, more than {_PLAUSIBLE_BYTES:,} bytes and "
-            f"{_PLAUSIBLE_RATIO} times its size; if it is no bomb, save it without compression."
+            f"its {name} unpacks from {packed:,} to {unpacked:,} bytes, more than {PLAUSIBLE_BYTES:,} bytes and "
+            f"{PLAUSIBLE_RATIO} times its size; if it is no bomb, save it without compression."
         )
 
 
@@ -234,6 +233,7 @@ def take_from(file: Readable, layout: ArrayLayout) -> Take:
     def take(count: int) -> Any:
         array = np.empty((count, *sample_shape), layout.dtype)
         _fill(file, array)
+        _check_unicode(array)
         return array if layout.torch_dtype is None else torch.from_numpy(array).view(layout.torch_dtype)
 
     return take
@@ -258,6 +258,14 @@ class FileArray(StoredArray):
         with open(regular_file(self.path), "rb", buffering=0) as file:
             file.seek(self.offset)
             yield take_from(file, self.layout)
+
+
+def _check_unicode(array: np.ndarray) -> None:
+    """Refuse text of which Python would make broken strings: numpy does not look at it."""
+    if array.dtype.kind == "U" and array.nbytes:
+        codes = array.reshape(-1).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+        if int(codes.max()) > sys.maxunicode:
+            raise ValueError("it is corrupt: it holds text that is not Unicode.")
 
 
 def _fill(file: Readable, array: np.ndarray) -> None:

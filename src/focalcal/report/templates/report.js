@@ -121,7 +121,7 @@
       const y = stop.smooth.map(share);
       traces.push({ x: y.map((_, i) => i / (y.length - 1)), y, mode: "lines", name: "smooth curve", line: { width: 2.5, color: colour("third") }, hovertemplate: "says %{x:.0%}, right in %{y:.1%}<extra>smooth</extra>" });
     }
-    draw("reliability", traces, shares("confidence"), shares("accuracy"));
+    draw("reliability", traces, shares(model().axes.x), shares(model().axes.y));
     drawHistogram(stop);
     byId("reliability").setAttribute("aria-label", `Reliability diagram at ${temperature(stop.t)}: ${byId("ece-title").textContent} ${percent(binsOf(stop).ece)}; the table below has the numbers`);
   }
@@ -136,10 +136,11 @@
       type: "bar", x: centres, y: values.map((value) => sign * value / total), width: 1 / bins.count.length, name, marker: { color, line: { color: colour("card"), width: 1 } },
       customdata: values.map((value) => [count(value), percent(value / total, 1)]), hovertemplate: `${name}: %{customdata[0]} (%{customdata[1]} of all)<extra></extra>`,
     });
-    const right = bar(bins.right, "right", colour("accent"), 1);
-    const wrong = bar(bins.count.map((n, i) => n - bins.right[i]), "wrong", colour("wrong"), -1);
+    const outcomes = model().of === "score" ? ["class 1", "class 0"] : ["right", "wrong"];
+    const right = bar(bins.right, outcomes[0], colour("accent"), 1);
+    const wrong = bar(bins.count.map((n, i) => n - bins.right[i]), outcomes[1], colour("wrong"), -1);
     const most = Math.max(...right.y), least = Math.min(...wrong.y);
-    draw("histogram", [right, wrong], shares("confidence"), axis("share of samples", { tickformat: ".0%", range: [Math.min(1.15 * least, -0.08 * most), 1.08 * most], nticks: 5, labelalias: unsigned }), { barmode: "overlay", bargap: 0 });
+    draw("histogram", [right, wrong], shares(model().axes.x), axis("share of samples", { tickformat: ".0%", range: [Math.min(1.15 * least, -0.08 * most), 1.08 * most], nticks: 5, labelalias: unsigned }), { barmode: "overlay", bargap: 0 });
   }
 
   function showNumbers() {
@@ -195,6 +196,15 @@
     }
   }
 
+  // ---------- what is measured ----------
+  function showMeasured() {
+    // A confidence of an answer has no classes, and a score no answers that could be withheld.
+    const leaves = { score: ["coverage"], confidence: ["classes", "mistakes"] }[model().of] || [];
+    for (const name of ["coverage", "classes", "mistakes"]) byId(`h-${name}`).closest("section").hidden = leaves.includes(name);
+    byId("live-confidence-title").textContent = `mean ${model().axes.x}`;
+    byId("live-accuracy-title").textContent = model().axes.y;
+  }
+
   // ---------- coverage ----------
   function drawCoverage() {
     const styles = [{ color: colour("accent"), width: 2.5 }, { color: colour("wrong"), width: 2, dash: "dot" }];
@@ -215,6 +225,11 @@
   }
 
   // ---------- classes ----------
+  function gapInterval(classes, i) {
+    if (classes.low[i] === null) return "–";
+    const told = classes.p[i] !== null && classes.p[i] <= 0.05;
+    return `${points(classes.low[i])} … ${points(classes.high[i])}${told ? " ✱" : ""}`;
+  }
   function sortedRows() {
     const { classes } = model(), names = classNames(), wanted = byId("class-filter").value.trim().toLowerCase();
     const places = classes.rows.map((_, i) => i).filter((i) => names[classes.rows[i]].toLowerCase().includes(wanted));
@@ -242,7 +257,7 @@
       choose.append(named(names[label]));
       choose.dataset.label = label;
       head.append(choose);
-      const cells = [count(classes.n[i]), percent(classes.accuracy[i], 1), percent(classes.confidence[i], 1), points(classes.gap[i]), percent(classes.ece[i], 3)];
+      const cells = [count(classes.n[i]), percent(classes.accuracy[i], 1), percent(classes.confidence[i], 1), points(classes.gap[i]), gapInterval(classes, i), count(classes.labelled[i]), percent(classes.recall[i], 1), percent(classes.ece[i], 3)];
       row.append(head, ...cells.map((text) => element("td", text)));
       markRow(row);
       return row;
@@ -382,6 +397,7 @@
   // ---------- the page ----------
   function drawAll() {
     drawReliability();
+    showMeasured();
     drawCoverage();
     if (state.selected !== null) selectClass(state.selected);
     drawOod();
