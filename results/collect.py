@@ -21,14 +21,14 @@ from pathlib import Path
 
 from focalcal.loss_names import LOSS_NAMES
 from focalcal.paper import published_figures
-from focalcal.sweeps.finished import FinishedRun, finished_run, read_index, write_index
+from focalcal.sweeps.finished import INDEX, FinishedRun, finished_run, read_index, write_index
 from focalcal.sweeps.plan import PlannedRun
 from focalcal.sweeps.result import CURVES, FILES, measure
 from focalcal.sweeps.result_rows import Row, read_rows, title, write_rows
 from focalcal.training import RunDirectory, open_run
 from kept_predictions import check_in_all, keep, megabytes, size
 from recorded_files import copy_histories, copy_recorded
-from result_pages import HOW, beside_the_paper, earlier_batches, how_it_was_made
+from result_pages import HOW, beside_the_paper, earlier_batches, how_it_was_made, table_of_rows
 
 RESULTS = Path(__file__).parent
 
@@ -116,12 +116,10 @@ def _method_seeds(rows: Sequence[Row]) -> list[tuple[str, int]]:
 
 
 def _old_runs(folder: Path, replaced: Collection[str]) -> list[FinishedRun]:
-    """List the runs that a result has and that stay in it."""
-    runs = read_index(folder / "predictions")
-    methods = {row.method for row in read_rows(folder / FILES["ece"])}
-    if methods != {run.loss for run in runs}:
-        raise ValueError(f"{folder} has losses without predictions, which cannot be shown in one table with new runs.")
-    return [run for run in runs if run.name not in replaced]
+    """List the runs whose predictions a result has and that stay in it; none where it kept no predictions."""
+    if not (folder / "predictions" / INDEX).is_file():
+        return []
+    return [run for run in read_index(folder / "predictions") if run.name not in replaced]
 
 
 def again(name: str, *, bootstrap: int = 1000, results: Path = RESULTS) -> None:
@@ -136,7 +134,9 @@ def again(name: str, *, bootstrap: int = 1000, results: Path = RESULTS) -> None:
         write_rows(folder / table, _merge(before[objective], found.rows[objective]))
         stayed += len({_key(row) for row in before[objective]} - {_key(row) for row in found.rows[objective]})
     how = (folder / "README.md").read_text(encoding="utf-8").partition(HOW)[2]
-    (folder / "README.md").write_text(found.to_markdown() + HOW + how, encoding="utf-8")
+    is_whole = set(order) == {run.loss for run in runs}
+    page = found.to_markdown() if is_whole else table_of_rows(found.title, read_rows(folder / FILES["ece"]))
+    (folder / "README.md").write_text(page + HOW + how, encoding="utf-8")
     if published_figures(title(runs[0].data), title(runs[0].model)):
         (folder / "beside_the_paper.md").write_text(beside_the_paper(folder), encoding="utf-8")
     total = sum(size(other) for other in results.glob("*/predictions"))

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from focalcal.paper import paper_tables
 from focalcal.paper.beside import LEGEND
+from focalcal.paper.comparing import selected_rows
 from focalcal.sweeps.finished import read_index
+from focalcal.sweeps.loss_table import average_figures, best_losses, lines_as_markdown, table_line
 from focalcal.sweeps.result import CURVES
-from focalcal.sweeps.result_rows import read_rows
+from focalcal.sweeps.result_rows import Row, read_rows
 from focalcal.training.run_directory import RunDirectory, read_history
 
 HOW = "\n## How it was made\n\n"
@@ -63,7 +65,7 @@ def how_it_was_made(folder: Path, runs: Sequence[Path], command: str, earlier: s
 
 def _about_predictions(folder: Path) -> str:
     text = [
-        "`predictions/`: logits and labels of every run, from which `python results/collect.py --again "
+        "`predictions/`: logits and labels of the runs that kept them, from which `python results/collect.py --again "
         f"{folder.name}` makes the tables again. Each row of logits is moved so that its largest is 0, and is in "
         "float16 wherever that changes no figure of the tables as printed (two decimals, T too), in float32 elsewhere."
     ]
@@ -82,6 +84,22 @@ def _about_predictions(folder: Path) -> str:
     if without_ood:
         text.append(f"No out-of-distribution set is kept for {', '.join(without_ood)}; those rows stay, too.")
     return " ".join(text)
+
+
+def table_of_rows(heading: str, rows: Sequence[Row]) -> str:
+    """The table of a result of which some losses kept no predictions: without ties, which need those."""
+    selected = [row for row in selected_rows(rows) if not row.is_out_of_distribution]
+    losses = list(dict.fromkeys(row.method for row in selected))
+    found = average_figures(selected)
+    best = best_losses(found, losses)
+    lines = {loss: table_line(found, loss, best, {}) for loss in losses}
+    seeds = len({row.seed for row in selected})
+    caption = (
+        "Test set; percent; before → after temperature scaling (T by validation ECE, as in the paper); mean ± standard "
+        f"deviation of up to {seeds} seeds. Bold: the lowest mean. Which losses differ significantly from it is not "
+        "said, because not all of them kept their predictions."
+    )
+    return f"# {heading}\n\n{lines_as_markdown(lines)}\n\n{caption}\n"
 
 
 def beside_the_paper(folder: Path) -> str:

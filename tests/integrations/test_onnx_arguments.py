@@ -1,14 +1,18 @@
 """ONNX export: what is refused before anything is written."""
 
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 import focalcal as fc
+from focalcal.integrations.onnx import _OLDEST
 from oracles.temperature import sampled_predictions
 
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 X = torch.randn(3, 6)
 
 
@@ -55,3 +59,16 @@ def test_a_missing_package_is_named_with_its_extra(tmp_path, scaler, monkeypatch
     with pytest.raises(ImportError, match=rf"need {package}, which is not installed: pip install 'focalcal\[onnx\]'"):
         fc.export_onnx(nn.Linear(6, 4), scaler, X, tmp_path / "a.onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_oldest_versions_are_those_of_the_extra():
+    extra = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]["onnx"]
+    assert dict(line.split(">=") for line in extra) == _OLDEST
+
+
+def test_a_package_that_is_too_old_is_named_with_its_version(tmp_path, scaler, monkeypatch):
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "1.16.0")
+    with pytest.raises(
+        ImportError, match=r"need onnx 1\.17 or newer, and 1\.16\.0 is installed: pip install --upgrade"
+    ):
+        fc.export_onnx(nn.Linear(6, 4), scaler, X, tmp_path / "a.onnx")

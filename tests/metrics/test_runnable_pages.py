@@ -8,7 +8,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("page", ["comparing.md"])
+@pytest.mark.parametrize("page", ["comparing.md", "groups.md"])
 def test_example_prints_what_the_page_says(page, capsys, tmp_path, monkeypatch):
     text = (DOCS / page).read_text(encoding="utf-8")
     examples = re.findall(r"^```python\n(.*?)^```\n\nprints\n\n```text\n(.*?)^```", text, re.M | re.S)

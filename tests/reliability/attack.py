@@ -161,10 +161,11 @@ class Attack:
                 lambda: opened.history,
                 lambda: opened.evaluation,
                 lambda: training_curves(opened.files.history),
-                lambda: evaluate(opened.predictions("test"), intervals=False),
+                lambda: opened.predictions("val"),
+                lambda: evaluate(opened.predictions("test"), metrics=["nll", "ece"], intervals=False),
             ):
                 _refused_or(run, read, named=False)
-        if number % self.commands_every < 5:
+        if number % self.commands_every == 0:
             run_cli("evaluate", run, "--no-intervals")
             run_cli("report", run, "--out", self.folder / "case" / "report.html")
             small = ("epochs=2", "data.train_size=60", "model.hidden=[8]", "hardware.threads=1")

@@ -250,7 +250,7 @@ def _keep_calibrator(calibrator: Calibrator, folder: str) -> None:
             _write(target, calibrator.save)
             return
         copy = LocalCopy(target) if is_remote(target) else None
-        if read_bytes(target if copy is None else copy.path) != own.read_bytes():
+        if read_bytes(target if copy is None else copy.path) != read_bytes(own):
             raise ValueError(f"{folder} holds predictions of another calibrator ({target}); choose another folder.")
 
 

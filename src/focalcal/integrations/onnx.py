@@ -26,6 +26,7 @@ from focalcal.predictions.rows import Kind, check_kind
 Output = Literal["logits", "probs"]
 Array = npt.NDArray[Any]
 
+_OLDEST = {"onnx": "1.17", "onnxscript": "0.3", "onnxruntime": "1.20"}
 _CHECKED = "uncalibrated"
 # Largest difference of probabilities between onnxruntime and torch from the same logits, and relative one of logits.
 _TOLERANCE_OF_PROBS = {False: 1e-5, True: 1e-4}
@@ -98,8 +99,8 @@ def export_onnx(
     target = Path(path)
     _check_arguments(model, target, kind, outputs)
     about = {**({} if calibrator is None else {"calibrator": calibrator.describe()}), **(metadata or {})}
-    for package in ("onnx", "onnxscript", "onnxruntime"):
-        import_optional(package, extra="onnx", what="ONNX files")
+    for package, version in _OLDEST.items():
+        import_optional(package, extra="onnx", what="ONNX files", at_least=version)
     with evaluation_mode(model), torch.no_grad():
         inputs = _at_least_two_rows(_tensors(example, find_device(model), float32))
         _check_axes(inputs, dynamic_axes)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from focalcal.metrics.evaluation import CalibrationTest as CalibrationTest
     from focalcal.metrics.evaluation import Evaluation as Evaluation
     from focalcal.metrics.floor import ece_floor as ece_floor
+    from focalcal.metrics.group_results import GroupResult as GroupResult
+    from focalcal.metrics.group_results import GroupTable as GroupTable
+    from focalcal.metrics.group_results import GroupTest as GroupTest
     from focalcal.metrics.honest_intervals import calibration_intervals as calibration_intervals
     from focalcal.metrics.ood import OodEvaluation as OodEvaluation
     from focalcal.metrics.ood import fpr_at_tpr as fpr_at_tpr

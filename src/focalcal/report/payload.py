@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from focalcal.base.measures import MEASURES
 from focalcal.metrics.binning import BinSums
 from focalcal.plots.reliability import diagram_of_sums
 from focalcal.plots.selective_prediction import risk_coverage_of_ranked
@@ -45,6 +46,8 @@ def model_payload(model: ReportedModel, settings: ReportSettings, models: int) -
     return {
         "name": model.name,
         "samples": model.before.n,
+        "of": model.before.of,
+        "axes": {"x": MEASURES[model.before.of].confidence, "y": MEASURES[model.before.of].outcome},
         "fitted": None if scaling is None else temperatures.index(scaling.temperature),
         "neutral": temperatures.index(1.0),
         "criterion": None if scaling is None else scaling.criterion,

@@ -10,7 +10,7 @@ from focalcal.base.chunks import chunk_rows
 from focalcal.calibrators.temperature import Objective
 from focalcal.metrics import Evaluation, evaluate
 from focalcal.metrics.catalogue import names_for
-from focalcal.metrics.samples import block_statistics, cluster_numbers
+from focalcal.metrics.samples import block_statistics, cluster_numbers, of_answers
 from focalcal.plots.roc_curves import Roc, roc
 from focalcal.plots.training_history import TrainingCurves, training_curves
 from focalcal.predictions import Predictions, concatenate
@@ -145,8 +145,9 @@ def _one_pass(data: Data, scaling: Scaling | None, bins: int) -> _Passed:
         for stats, probs in block_statistics(block):
             part = block.select(range(start, start + len(stats))) if len(stats) < len(block) else block
             slider.add(part, stats)
-            classes.add(stats, probs)
-            mistakes.add(stats, part.ids)
+            answered = of_answers(stats)
+            classes.add(answered, probs)
+            mistakes.add(answered, part.ids)
             # What weighs nothing does not count.
             impossible += int((stats.nll.isinf() & (True if stats.weight is None else stats.weight > 0)).sum())
             start += len(stats)

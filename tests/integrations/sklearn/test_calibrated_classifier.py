@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier, SGDClassifier
 from sklearn.metrics import log_loss
 from sklearn.model_selection import (
     GridSearchCV,
@@ -207,6 +207,10 @@ def test_bad_input():
     order = np.argsort(y)
     with pytest.raises(ValueError, match="The classifier of fold 2 has not been trained on the class 'eel'"):
         CalibratedClassifier(GaussianNB(), cv=KFold(3)).fit(X[order], y[order])
+    with pytest.raises(TypeError, match="The classifier of fold 0, LinearRegression, has no classes_"):
+        CalibratedClassifier(LinearRegression()).fit(X, np.searchsorted(NAMES, y))
+    with pytest.raises(TypeError, match="The frozen classifier, GaussianNB, has no classes_"):
+        CalibratedClassifier(FrozenEstimator(GaussianNB())).fit(X, y)
     with pytest.raises(ValueError, match="only one class, 'cat'"):
         CalibratedClassifier(GaussianNB()).fit(X, np.full(240, "cat"))
     with pytest.raises(ValueError, match="There is no calibrator 'temprature'; did you mean 'temperature'"):

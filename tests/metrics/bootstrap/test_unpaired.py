@@ -116,6 +116,36 @@ def test_weights_soft_labels_and_masked_classes():
     assert "nll_calibration" not in compare(*masked, paired=False, bootstrap=20).differences
 
 
+@pytest.mark.parametrize("kind", ["score", "two columns", "confidence"])
+def test_scores_two_columns_and_confidences(kind):
+    sets = []
+    for n, seed, power in ((800, 1, 1), (500, 2, 3)):
+        generator = np.random.default_rng(seed)
+        p = generator.random(n)
+        outcome = generator.random(n) < p**power
+        if kind == "score":
+            sets.append(Predictions.from_probs(p, outcome))
+        elif kind == "two columns":
+            sets.append(Predictions.from_probs(np.column_stack([1 - p, p]), outcome.astype(int)))
+        else:
+            sets.append(Predictions.from_confidence(p, outcome))
+    found = compare(*sets, paired=False, bootstrap=50)
+    # Of the predicted class, the errors of both sides cancel.
+    metric = "classwise_ece" if kind == "two columns" else "ece"
+    assert found[metric].is_shown
+    assert found[metric].difference < 0
+
+
+def test_samples_of_one_cluster_count_as_one():
+    a, b = month(40, 1), month(40, 2, sharpness=1.3)
+    rows = torch.arange(40).repeat_interleave(50)
+    copies = [Predictions.from_logits(one.values[rows], one.labels[rows]) for one in (a, b)]
+    clustered = [Predictions.from_logits(one.values[rows], one.labels[rows], clusters=rows) for one in (a, b)]
+    wide, narrow = (compare(*sets, paired=False, metrics=["nll", "ece"], bootstrap=200) for sets in (clustered, copies))
+    for name in ("nll", "ece"):
+        assert np.diff(wide[name].interval) > 2.5 * np.diff(narrow[name].interval)
+
+
 def test_infinite_losses_have_no_p_value():
     probs = torch.tensor([[1.0, 0.0], [0.5, 0.5]] * 20, dtype=torch.float64)
     a, b = Predictions.from_probs(probs, [1, 0] * 20), Predictions.from_probs(probs, [0, 1] * 20)
@@ -130,6 +160,9 @@ def test_bad_input_is_one_sentence():
     soft = month(20, 1)
     with pytest.raises(ValueError, match="only one of a and b has soft labels"):
         compare(month(20, 1), Predictions.from_logits(soft.values, soft.probs()), paired=False)
+    two = Predictions.from_probs([[0.2, 0.8], [0.6, 0.4]], [1, 0])
+    with pytest.raises(ValueError, match="a by the predicted class, b by the score of class 1"):
+        compare(two, Predictions.from_probs([0.8, 0.4], [1, 0]), paired=False)
     with pytest.raises(ValueError, match="no metric 'ece_floor'"):
         compare(month(20, 1), month(20, 2), paired=False, metrics=["ece_floor"])
 

@@ -169,7 +169,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         return copied.fit(X, labels)
 
     def _check_classes(self, estimator: Any, what: str) -> None:
-        known = set(np.asarray(getattr(estimator, "classes_", ())).tolist())
+        if not hasattr(estimator, "classes_"):
+            raise TypeError(f"{what}, {_name(estimator)}, has no classes_: it is not a classifier, or not trained.")
+        known = set(np.asarray(estimator.classes_).tolist())
         missing = [label for label in self.classes_.tolist() if label not in known]
         if missing:
             raise ValueError(

@@ -18,10 +18,11 @@ from focalcal.metrics.bootstrap.intervals import Replicates, replicate
 from focalcal.metrics.catalogue import METRICS
 from focalcal.metrics.gap_intervals import z_score
 from focalcal.metrics.honest_intervals import HONEST_METRICS, CalibrationErrors
+from focalcal.metrics.samples import cluster_numbers
 from focalcal.metrics.sums import means
 from focalcal.predictions import Predictions
 
-# A set of fewer samples than this shows its numbers, and is not tested.
+# A set of fewer samples (or clusters) than this shows its numbers, and is not tested.
 FEWEST_SAMPLES = 10
 # The draws that honest intervals are made with tell no smaller probabilities apart.
 _SMALLEST_P_VALUE = 1e-4
@@ -57,7 +58,7 @@ class UnpairedSet:
         bootstrap: int,
         seed: int,
     ) -> None:
-        self.name, self.num_samples = name, len(preds) if preds.weights is None else int((preds.weights > 0).sum())
+        self.name, self.num_samples = name, _count(preds)
         self._means = means(preds)
         resampled = [metric for metric in metrics if metric not in HONEST_METRICS]
         self.replicates = replicate(preds, resampled, bootstrap, seed, method, bins) if resampled else None
@@ -81,6 +82,13 @@ class UnpairedSet:
         """Return the interval of a calibration error."""
         assert self._errors is not None
         return self._errors.interval(metric, level) if self.num_samples > 1 else UNKNOWN
+
+
+def _count(preds: Predictions) -> int:
+    """Count the samples of positive weight, or their clusters."""
+    counted = slice(None) if preds.weights is None else preds.weights > 0
+    clusters = cluster_numbers(preds)
+    return len(preds.values[counted]) if clusters is None else len(np.unique(clusters[counted].numpy()))
 
 
 def unpaired_differences(

@@ -16,7 +16,7 @@ from focalcal.base.files import parse_json
 from focalcal.base.measures import Of
 from focalcal.predictions.checks import largest_row_sum_error, row_sum_tolerance
 from focalcal.predictions.container import Predictions
-from focalcal.predictions.groups import GroupColumn
+from focalcal.predictions.groups import PREDICTED, GroupColumn
 from focalcal.predictions.read_options import Choices, Key
 from focalcal.predictions.rows import Kind
 
@@ -94,7 +94,8 @@ def _find_groups(there: list[Key], choices: Choices) -> dict[str, Key]:
     """Find the columns of groups: those of our own files, and those that were asked for by name."""
     found: dict[str, Key] = {name: name for name in there if isinstance(name, str) and name.startswith(GROUPS)}
     for name in choices.groups_key:
-        if GROUPS + name not in found:
+        # The classes of answers are a column of groups themselves.
+        if GROUPS + name not in found and not (name == PREDICTED and choices.predicted_key is not None):
             found[GROUPS + name] = _check_there(there, name, "groups_key")
     return found
 

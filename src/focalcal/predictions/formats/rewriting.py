@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from focalcal.base.files import atomic_writer
+from focalcal.base.files import atomic_writer, regular_file
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.formats import find_format
 from focalcal.predictions.formats.csv import CsvTable
@@ -72,7 +72,7 @@ def _value_columns(file: PredictionsFile, preds: Predictions, field: Field) -> l
 
 
 def _write_parquet(path: Path, source: TableSource, columns: list[np.ndarray], file: BinaryIO) -> None:
-    table = pq.read_table(path, partitioning=None)
+    table = pq.read_table(regular_file(path), partitioning=None)
     for position, values in zip(source.value_field.columns, columns, strict=True):
         old = table.schema.field(position)
         if values.ndim == 1:

@@ -121,7 +121,7 @@
       const y = stop.smooth.map(share);
       traces.push({ x: y.map((_, i) => i / (y.length - 1)), y, mode: "lines", name: "smooth curve", line: { width: 2.5, color: colour("third") }, hovertemplate: "says %{x:.0%}, right in %{y:.1%}<extra>smooth</extra>" });
     }
-    draw("reliability", traces, shares("confidence"), shares("accuracy"));
+    draw("reliability", traces, shares(model().axes.x), shares(model().axes.y));
     drawHistogram(stop);
     byId("reliability").setAttribute("aria-label", `Reliability diagram at ${temperature(stop.t)}: ${byId("ece-title").textContent} ${percent(binsOf(stop).ece)}; the table below has the numbers`);
   }
@@ -136,10 +136,11 @@
       type: "bar", x: centres, y: values.map((value) => sign * value / total), width: 1 / bins.count.length, name, marker: { color, line: { color: colour("card"), width: 1 } },
       customdata: values.map((value) => [count(value), percent(value / total, 1)]), hovertemplate: `${name}: %{customdata[0]} (%{customdata[1]} of all)<extra></extra>`,
     });
-    const right = bar(bins.right, "right", colour("accent"), 1);
-    const wrong = bar(bins.count.map((n, i) => n - bins.right[i]), "wrong", colour("wrong"), -1);
+    const outcomes = model().of === "score" ? ["class 1", "class 0"] : ["right", "wrong"];
+    const right = bar(bins.right, outcomes[0], colour("accent"), 1);
+    const wrong = bar(bins.count.map((n, i) => n - bins.right[i]), outcomes[1], colour("wrong"), -1);
     const most = Math.max(...right.y), least = Math.min(...wrong.y);
-    draw("histogram", [right, wrong], shares("confidence"), axis("share of samples", { tickformat: ".0%", range: [Math.min(1.15 * least, -0.08 * most), 1.08 * most], nticks: 5, labelalias: unsigned }), { barmode: "overlay", bargap: 0 });
+    draw("histogram", [right, wrong], shares(model().axes.x), axis("share of samples", { tickformat: ".0%", range: [Math.min(1.15 * least, -0.08 * most), 1.08 * most], nticks: 5, labelalias: unsigned }), { barmode: "overlay", bargap: 0 });
   }
 
   function showNumbers() {
@@ -193,6 +194,15 @@
       byId("mark-fitted").textContent = `fitted ${temperature(stops[fitted].t)}`;
       byId("go-fitted").textContent = `Fitted (${temperature(stops[fitted].t)}, by ${model().criterion})`;
     }
+  }
+
+  // ---------- what is measured ----------
+  function showMeasured() {
+    // A confidence of an answer has no classes, and a score no answers that could be withheld.
+    const leaves = { score: ["coverage"], confidence: ["classes", "mistakes"] }[model().of] || [];
+    for (const name of ["coverage", "classes", "mistakes"]) byId(`h-${name}`).closest("section").hidden = leaves.includes(name);
+    byId("live-confidence-title").textContent = `mean ${model().axes.x}`;
+    byId("live-accuracy-title").textContent = model().axes.y;
   }
 
   // ---------- coverage ----------
@@ -387,6 +397,7 @@
   // ---------- the page ----------
   function drawAll() {
     drawReliability();
+    showMeasured();
     drawCoverage();
     if (state.selected !== null) selectClass(state.selected);
     drawOod();
