@@ -80,7 +80,7 @@ def evaluation(table: Table, quick: bool) -> None:
     add_row(table, f"evaluate, all metrics, {samples:,}×{classes:,}", seconds["focalcal"], (both, names), passes)
     passes = f"{seconds['with intervals'] / seconds['softmax']:.1f} × one softmax pass"
     title = f"evaluate, all metrics and intervals, {samples:,}×{classes:,}"
-    add_row(table, title, seconds["with intervals"], (None, ""), passes)
+    table.add_row(title, _ms(seconds["with intervals"]), "no peer has them", "", passes)
 
 
 def resampling(table: Table, quick: bool) -> None:
