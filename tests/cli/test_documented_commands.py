@@ -36,6 +36,13 @@ def folder(tmp_path, monkeypatch):
         Path("runs", run, "predictions").mkdir(parents=True)
         val.save(f"runs/{run}/predictions/val.safetensors")
         predictions(seed=1, sharpness=sharpness, split="test").save(f"runs/{run}/predictions/test.safetensors")
+    regions = {"region": ["north", "south"] * 300, "month": [f"2026-{1 + i % 3:02}" for i in range(600)]}
+    Predictions.from_logits(test.values, test.labels, groups=regions).save("test.parquet")
+    sure = test.probs().amax(1).tolist()
+    right = (test.probs().argmax(1) == test.labels).long().tolist()
+    Path("answers.csv").write_text("conf,ok\n" + "".join(f"{c},{r}\n" for c, r in zip(sure, right, strict=True)))
+    named = ["fraud" if r else "fine" for r in right]
+    Path("fraud.csv").write_text("score,truth\n" + "".join(f"{c},{t}\n" for c, t in zip(sure, named, strict=True)))
     Path("preds").mkdir()
     Path("val").mkdir()
     val.save("val/0.parquet")

@@ -117,7 +117,7 @@ def evaluate(
       focalcal evaluate test.parquet --by region --max-ece 0.05 --each-group
       focalcal evaluate test.npz --report report.html
       focalcal evaluate test.npz --ood other=new.npz
-      focalcal evaluate scores.csv --probs-key score --labels-key truth --positive-label fraud
+      focalcal evaluate fraud.csv --probs-key score --labels-key truth --positive-label fraud
       focalcal evaluate answers.csv --confidence-key conf --correct-key ok
       focalcal evaluate 'preds/*.parquet' --skip-bad-shards
     """
