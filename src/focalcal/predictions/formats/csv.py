@@ -17,6 +17,7 @@ import os
 import re
 from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import BinaryIO, cast
 
 import numpy as np
@@ -103,9 +104,9 @@ class CsvTable(Table):
         self._block_size = _block_size(path)
         with open_bytes(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
             line = text.readline(_LONGEST_ROW)
-            text.seek(0)
             self.delimiter = max(",;\t", key=line.count)
-            self.names = next(csv.reader(text, strict=True, delimiter=self.delimiter), [])
+            lines = chain([line], text)  # what is unpacked cannot be read from its beginning again
+            self.names = next(csv.reader(lines, strict=True, delimiter=self.delimiter), [])
         self.decimal_point = "."
         first_row = self._first_row()
         if self.delimiter == ";" and any(_DECIMAL_COMMA.fullmatch(cell) for cell in first_row.values()):
