@@ -185,8 +185,10 @@ class TestFit:
         assert "the model is miscalibrated (p < 0.001)" in examined(wrong)["too_few_samples"].what
 
     def test_few_clusters_are_few_samples(self, examined):
-        clusters = torch.arange(20_000) % 20
-        assert "too_few_samples" in examined(dataclasses.replace(predictions(20_000), clusters=clusters))
+        frames = torch.arange(20_000) % 40
+        videos = predictions(40).select(frames)
+        assert "too_few_samples" not in examined(videos)
+        assert "too_few_samples" in examined(dataclasses.replace(videos, clusters=frames))
 
     def test_more_samples_are_enough(self, examined):
         assert "too_few_samples" not in examined(predictions(20_000))
