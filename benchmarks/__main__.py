@@ -15,6 +15,7 @@ BENCHMARKS = (
     "translation",
     "calibrators",
     "coverage",
+    "scale",
 )
 # How often intervals cover and which calibrator wins are questions of hours: only when asked for, or quickly.
 SELDOM = ("calibrators", "coverage")

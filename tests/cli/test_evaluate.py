@@ -93,6 +93,14 @@ def test_a_threshold_for_the_upper_end(focalcal, refused, tmp_path):
     assert "ece has no interval here" in refused(*command, "--judge", "upper", "--no-intervals")
 
 
+def test_a_table_of_classes_has_both_views(focalcal, tmp_path):
+    predictions(300).save(tmp_path / "test.npz")
+    out = focalcal("evaluate", tmp_path / "test.npz", "--metrics", "ece", "--classes").out
+    assert "Classes where they are predicted, and where they are the label" in " ".join(out.split())
+    for heading in ("predicted", "labelled", "recall"):
+        assert heading in out
+
+
 def test_a_method_for_all_intervals(focalcal, refused, tmp_path):
     predictions(200).save(tmp_path / "test.npz")
     command = ("evaluate", tmp_path / "test.npz", "--json", "--metrics", "ece,error")

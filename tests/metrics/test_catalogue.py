@@ -89,10 +89,9 @@ def test_asked_for_ece_alone_it_computes_no_other_statistics(monkeypatch):
 
 
 @pytest.mark.parametrize("name", metrics.__all__)
-def test_every_public_name_can_be_imported_and_is_on_the_api_page(name):
+def test_every_public_name_can_be_imported(name):
+    """That it has an entry on its package's page is what tests/docs/test_api_pages.py sees to."""
     assert getattr(metrics, name) is not None
-    page = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
-    assert re.search(rf"[\[ .]{name}\b", page)
 
 
 def test_titles_and_readings_are_plain():

@@ -52,7 +52,7 @@ def test_a_part_of_the_losses_that_is_asked_for_by_name_is_refused():
 def test_a_file_in_blocks_gives_the_same(tmp_path):
     preds = three_classes()
     preds.save(tmp_path / "a.safetensors")
-    request = EvaluationRequest(("error", "ece", "classwise_ece"), True, 15, 0, 0.9, 0)
+    request = EvaluationRequest(("error", "ece", "classwise_ece"), True, 15, False, None, 0, 0.9, 0)
     streamed = evaluate_file(open_predictions(tmp_path / "a.safetensors"), request)
     whole = evaluate(tmp_path / "a.safetensors", metrics=["error", "ece", "classwise_ece"], bootstrap=0)
     assert streamed.values == pytest.approx(whole.values)

@@ -4,10 +4,12 @@ import gzip
 import tarfile
 import zipfile
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from focalcal.cli import inputs
 from focalcal.data import data_files
 from focalcal.data.glove import read_vectors
 from focalcal.data.newsgroups import read_newsgroups
@@ -141,3 +143,14 @@ def test_what_is_no_bomb_is_read(tmp_path):
     assert Predictions.load(tmp_path / "ids.npz").ids == tuple(ids.tolist())
     np.savez_compressed(tmp_path / "large.npz", logits=np.zeros((100_000, 10)), labels=np.zeros(100_000, np.int64))
     assert len(Predictions.load(tmp_path / "large.npz")) == 100_000
+
+
+def test_an_input_without_an_end(monkeypatch):
+    """As of ``focalcal evaluate - < /dev/zero``."""
+    with open("/dev/zero", encoding="utf-8") as endless:
+        monkeypatch.setattr(inputs, "_LARGEST_INPUT", 3 * 2**20)
+        monkeypatch.setattr("sys.stdin", endless)
+        with pytest.raises(
+            ValueError, match=r"stdin gave more than 3,145,728 bytes; save larger predictions to a file"
+        ):
+            inputs.predictions_file(Path("-"))

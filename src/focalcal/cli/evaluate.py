@@ -14,6 +14,7 @@ from focalcal.base.files import check_destination
 from focalcal.base.measures import MEASURES
 from focalcal.base.progress import note, spinner
 from focalcal.base.remote import is_remote
+from focalcal.cli.class_tables import class_table
 from focalcal.cli.gates import GATE_OPTIONS, Gate, Judge, checked_side, chosen_gates
 from focalcal.cli.group_tables import group_failures, judge_groups, not_judged, print_group_table
 from focalcal.cli.inputs import open_input
@@ -81,6 +82,9 @@ def evaluate(
     workers: ShardWorkers = None,
     address: ClusterAddress = None,
     skip_bad_shards: SkipBadShards = False,
+    classes: Annotated[
+        bool, typer.Option("--classes", help="Also print a table of classes, by prediction and by label.")
+    ] = False,
     json: Json = False,
     *,
     reading: dict[str, Any],
@@ -130,6 +134,8 @@ def evaluate(
         check_destination(report, [path for path in predictions if Path(path).is_file()])
     chosen, side = names_in(metrics, "--metrics"), checked_side(judge)
     sharded = ShardOptions(on, workers, address, skip_bad_shards)
+    if classes and (json or are_shards(predictions, sharded) or is_remote(predictions[0])):
+        raise ValueError("--classes prints a table of one local file; leave it out, or --json.")
     outside: list[dict[str, Any]] = []
     if are_shards(predictions, sharded):
         sharded.check(
@@ -148,6 +154,8 @@ def evaluate(
         print_json({**content, "ood": outside} if outside else content)
     else:
         measurement.print()
+        if classes:
+            results().print(class_table(open_input(Path(predictions[0]), reading), bins, level))
         if outside:
             print_ood(outside)
         measurement.print_gates()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import atexit
 import functools
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from focalcal.predictions import PredictionsFile
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
 # What a file begins with, by the ending that says its format; everything else is a table in text.
 _BEGINNINGS = {b"PAR1": ".parquet", b"PK\x03\x04": ".npz", b"\x1f\x8b": ".csv.gz", b"{": ".jsonl"}
+_LARGEST_INPUT = 16 * 2**30
 
 
 def predictions_file(path: Path, split: str = "test") -> Path:
@@ -40,7 +40,7 @@ def _saved_input() -> Path:
     """Save stdin to a temporary file, because files are read more than once; it is removed at the end."""
     with tempfile.NamedTemporaryFile(delete=False) as file:
         atexit.register(lambda: Path(file.name).unlink(missing_ok=True))
-        shutil.copyfileobj(sys.stdin.buffer, file)
+        _copy_input(file)
         file.seek(0)
         first = file.read(8)
     endings = (ending for beginning, ending in _BEGINNINGS.items() if first.startswith(beginning))
@@ -48,6 +48,19 @@ def _saved_input() -> Path:
     Path(file.name).rename(named)
     atexit.register(lambda: named.unlink(missing_ok=True))
     return named
+
+
+def _copy_input(file: IO[bytes]) -> None:
+    """Copy stdin, which may have no end, up to a size that no file of predictions has by a pipe."""
+    copied = 0
+    while piece := sys.stdin.buffer.read(2**20):
+        copied += len(piece)
+        if copied > _LARGEST_INPUT:
+            raise ValueError(f"stdin gave more than {_LARGEST_INPUT:,} bytes; save larger predictions to a file.")
+        try:
+            file.write(piece)
+        except OSError as error:
+            raise ValueError(f"stdin cannot be saved to {file.name}: {error.strerror}; free some space.") from error
 
 
 def open_input(path: Path | str, reading: Mapping[str, Any], split: str = "test") -> PredictionsFile:

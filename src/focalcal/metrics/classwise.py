@@ -83,23 +83,35 @@ class ClassSums:
         confidence = torch.zeros(bins, num_classes, dtype=torch.float64)
         return cls(counts[0], counts[1], confidence, torch.zeros(num_classes, dtype=torch.float64))
 
-    def add(self, probs: Tensor, label: Tensor, weight: Tensor | None = None) -> None:
+    def add(self, probs: Tensor, label: Tensor, weight: Tensor | None = None, fold: Tensor | None = None) -> None:
         """Add samples.
 
         Args:
             probs: (N, K) float64.
             label: (N,) int64.
             weight: (N,) float64 where the sums are weighted; None means 1 each.
+            fold: (N,) int64, the part of the samples that each belongs to, where the tensors have one more dimension
+                in front, for the parts.
         """
-        bins, num_classes = self.count.shape
-        each = torch.ones(len(probs), dtype=self.count.dtype) if weight is None else weight
+        bins, num_classes = self.count.shape[-2:]
         row, column, p = beyond_first_bin(probs, bins)
-        place = bin_index(p, bins).mul_(num_classes).add_(column)
-        of_label = bin_index(probs.gather(1, label[:, None])[:, 0], bins).mul_(num_classes).add_(label)
-        self.count.view(-1).index_add_(0, place, each[row])
-        self.label.view(-1).index_add_(0, of_label, each)
+        place = bin_index(p, bins)
+        of_label = bin_index(probs.gather(1, label[:, None])[:, 0], bins)
+        if fold is not None:
+            place += (fold * bins)[row]
+            of_label += fold * bins
+        place.mul_(num_classes).add_(column)
+        of_label.mul_(num_classes).add_(label)
+        for into, where in ((self.count, place), (self.label, of_label)):
+            if weight is None:
+                into.view(-1).add_(torch.bincount(where, minlength=into.numel()))
+            else:
+                into.view(-1).index_add_(0, where, weight[row] if where is place else weight)
         self.confidence.view(-1).index_add_(0, place, p if weight is None else p * weight[row])
-        self.totals.add_(each.double() @ probs)
+        each = torch.ones(len(probs), dtype=torch.float64) if weight is None else weight.double()
+        if fold is not None:
+            each = torch.zeros(len(self.totals), len(probs), dtype=torch.float64).scatter_(0, fold[None], each[None])
+        self.totals.add_(each @ probs)
 
     def table(self) -> ClassTable:
         """Return the table of everything added so far."""

@@ -19,7 +19,7 @@ from focalcal.metrics.evaluation import Evaluation, EvaluationRequest
 from focalcal.metrics.floor import floor_sums
 from focalcal.metrics.grouping import check_columns, evaluate_groups
 from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
-from focalcal.metrics.refinement import loss_splits
+from focalcal.metrics.refinement import LossSplits, loss_splits
 from focalcal.metrics.samples import (
     ConfidenceSamples,
     SampleStatistics,
@@ -151,6 +151,7 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
     resampled = [name for name, method in methods.items() if method != "honest"]
     clusters = cluster_numbers(preds)
     stats: SampleStatistics | None = None
+    splits: LossSplits | None = None
     folds: ClassGapFolds | None = None
     if needed & _OF_STATISTICS or resampled:
         in_folds = methods.get("classwise_ece") == "honest"
@@ -158,11 +159,12 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
         if isinstance(classes, FoldedClassSums):
             folds, classes = classes.gaps(), classes.total()
         gaps = SampledGaps(stats, request.bins, clusters)
+        splits = loss_splits(preds, stats) if "outputs" in needed else None
         sums = replace(
             _sums(stats, gaps, request.bins, needed),
             means=means_of_samples(stats),
             classes=None if classes is None else classes.table().gaps,
-            outputs=loss_splits(preds, stats).parts if "outputs" in needed else None,
+            outputs=None if splits is None else splits.parts,
         )
     else:
         samples = confidence_samples(preds)
@@ -174,7 +176,7 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
     honest = HonestIntervals(gaps, request.seed)
     ends: dict[str, Interval] = {}
     if resampled:
-        ends |= _resampled(preds, request, resampled, stats)
+        ends |= _resampled(preds, request, resampled, stats, splits)
     for name in methods.keys() - ends.keys() - {"classwise_ece"}:
         ends[name] = honest.interval(name, found[name], request.level)
     if folds is not None:
@@ -194,11 +196,15 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
 
 
 def _resampled(
-    preds: Predictions, request: EvaluationRequest, names: Sequence[str], stats: SampleStatistics | None
+    preds: Predictions,
+    request: EvaluationRequest,
+    names: Sequence[str],
+    stats: SampleStatistics | None,
+    splits: LossSplits | None,
 ) -> dict[str, Interval]:
     """Compute intervals by the bootstrap."""
     method = cast(Method, request.methods()[names[0]])
-    drawn = replicate(preds, names, request.resamples, request.seed, method, request.bins, stats)
+    drawn = replicate(preds, names, request.resamples, request.seed, method, request.bins, stats, splits)
     return {name: drawn.interval(name, method, request.level) for name in names}
 
 

@@ -44,18 +44,19 @@ def ece_floor(preds: Measurable, *, bins: int = 15) -> float:
     return as_number(ece_floor_of_sums(floor_sums(samples.confidence, bins, samples.weight)))
 
 
-def floor_sums(confidence: Tensor, bins: int = 15, weight: Tensor | None = None) -> Tensor:
+def floor_sums(confidence: Tensor, bins: int = 15, weight: Tensor | None = None, index: Tensor | None = None) -> Tensor:
     """Sum what the floor needs to know of each bin; sums of parts of the data add up to the whole's.
 
     Args:
         confidence: (N,) in [0, 1].
         bins: number of bins of equal width.
         weight: (N,) non-negative, or None.
+        index: (N,) the bins of the samples, where they are known already.
 
     Returns:
         (5, bins) float64: Σw, Σwq, Σw², Σw²q, Σw²q² with q = 1 − confidence.
     """
-    index = bin_index(confidence, bins)
+    index = bin_index(confidence, bins) if index is None else index
     doubt = 1 - confidence.double()
     if weight is None:
         count = sum_by_index(index, bins).double()

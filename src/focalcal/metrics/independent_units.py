@@ -171,8 +171,11 @@ class CellSamples:
 
     def per_fold_and_cell(self, term: Array) -> Array:
         """Add up (N,) terms: (F, P)."""
-        place = (self.unit % FOLDS) * self.cells + self.cell
-        return sum_at(place, term, FOLDS * self.cells).reshape(FOLDS, self.cells)
+        return sum_at(self._place, term, FOLDS * self.cells).reshape(FOLDS, self.cells)
+
+    @cached_property
+    def _place(self) -> Integers:
+        return (self.unit % FOLDS) * self.cells + self.cell
 
 
 class Units(Protocol):
@@ -241,6 +244,9 @@ class SampleUnits:
     def of(cls, samples: CellSamples) -> "SampleUnits":
         """Add up samples; ``unit`` may be the fold as well as the number of the sample."""
         w, c, gap = samples.weight, samples.confidence, samples.gap
+        if bool((w == 1).all()):
+            mass, sums, squares, chance = map(samples.per_fold_and_cell, (w, gap, gap**2, c * (1 - c)))
+            return cls(mass, sums, mass, sums, squares, chance)
         terms = (w, gap, w**2, w * gap, gap**2, w**2 * c * (1 - c))
         return cls(*map(samples.per_fold_and_cell, terms))
 

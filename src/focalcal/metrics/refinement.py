@@ -17,7 +17,7 @@ descend from there. No part is negative: T = 1 is among the candidates.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -220,6 +220,43 @@ class _Brier:
             sums += terms.sum(1) if self.weights is None else terms @ self.weights[block]
         loss, slope, curvature = (sums / (count if self.weights is None else self.weights.sum())).tolist()
         return _Point(u, loss, beta * slope, beta * slope + beta * beta * curvature)
+
+
+def losses_around(preds: Predictions, loss: Literal["nll", "brier"], temperature: float) -> Tensor:
+    """Compute each sample's loss at a temperature, and its derivatives in u = log(1/T), in one pass: (3, N) float64.
+
+    Args:
+        preds: N predictions.
+        loss: Which loss.
+        temperature: T.
+    """
+    beta, values, labels = 1 / temperature, preds.logits(), preds.labels
+    terms = _nll_terms if loss == "nll" else _brier_terms
+    rows = min(len(values), max(1, _BLOCK_NUMBERS // preds.num_classes))
+    scratch = values.new_empty(3, rows, preds.num_classes)
+    parts = [
+        terms(values[start : start + rows], labels[start : start + rows], beta, scratch)
+        for start in range(0, len(values), rows)
+    ]
+    value, slope, curvature = torch.cat(parts, dim=1)
+    found = torch.stack([value, beta * slope, beta * slope + beta * beta * curvature])
+    # Both columns of a score have the same squared error, of which its Brier score has one.
+    return found / 2 if loss == "brier" and preds.of != "top" else found
+
+
+def _nll_terms(values: Tensor, labels: Tensor, beta: float, scratch: Tensor) -> Tensor:
+    """(3, rows) float64: the NLL of softmax(β z), and its first and second derivative in β; see `_brier_terms`."""
+    gaps, powers, _ = scratch[:, : len(values)]
+    torch.sub(values, values.amax(1, keepdim=True), out=gaps)
+    if labels.dim() == 1:
+        label = gaps.gather(1, labels[:, None])[:, 0].double()
+    else:
+        label = torch.where(labels > 0, labels * gaps, 0).sum(1).double()
+    gaps.clamp_(min=_LOWEST_EXPONENT / beta)
+    torch.mul(gaps, beta / math.log(2.0), out=powers).exp2_()
+    total, first, second = _moments(powers, gaps)
+    mean = first / total
+    return torch.stack([total.log() - beta * label, mean - label, second / total - mean * mean])
 
 
 def _brier_terms(values: Tensor, labels: Tensor, beta: float, scratch: Tensor) -> Tensor:

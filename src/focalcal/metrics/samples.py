@@ -233,7 +233,7 @@ def confidence_samples(preds: Predictions) -> ConfidenceSamples:
         rows = max(1, _BLOCK_VALUES // preds.num_classes)
         for start in range(0, len(prediction), rows):
             part = slice(start, start + rows)
-            probs = torch.softmax(preds.values[part], dim=1, dtype=torch.float64)
+            probs = _softmax(_gaps(preds.values[part]))
             confidence[part] = probs.gather(1, prediction[part, None])[:, 0]
     return ConfidenceSamples(confidence, prediction == preds.hard_labels, preds.weights)
 
@@ -271,7 +271,7 @@ def block_probabilities(preds: Predictions) -> Iterator[tuple[Predictions, Tenso
     """Yield blocks of predictions, each with the probabilities that `block_statistics` gives."""
     for block, (doubles, probs, _) in _blocks(answers(preds)):
         if block.kind == "logits":
-            yield block, torch.softmax(doubles.copy_(block.values), dim=1, out=probs)
+            yield block, _softmax(_gaps(block.values, doubles), probs)
         else:
             yield block, probs.copy_(block.values)
 
@@ -292,7 +292,7 @@ def _statistics(block: Predictions, log_odds: Tensor, probs: Tensor, spare: Tens
     if block.kind == "logits":
         # Relative to the largest logit no precision is lost, and softmax gives the same bits, wherever the row stands.
         torch.sub(values, top[:, None], out=log_odds)
-        torch.softmax(log_odds, dim=1, out=probs)
+        _softmax(log_odds, probs)
         confidence = (probs.gather(1, prediction[:, None]) if block.of == "top" else probs[:, 1:].clone())[:, 0]
         log_total = -(confidence if block.of == "top" else probs.amax(dim=1)).log()
     else:
@@ -323,6 +323,18 @@ def _statistics(block: Predictions, log_odds: Tensor, probs: Tensor, spare: Tens
         rank=_rank(values, label, right, log_odds, spare),
     )
     return stats, probs
+
+
+def _gaps(values: Tensor, out: Tensor | None = None) -> Tensor:
+    """Return (N, K) float64 logits less the largest of their row."""
+    return torch.sub(values, values.amax(1, keepdim=True).double(), out=out)
+
+
+def _softmax(gaps: Tensor, out: Tensor | None = None) -> Tensor:
+    """Return the softmax of `_gaps`: of few classes several times faster than ``torch.softmax``."""
+    probs = torch.empty_like(gaps) if out is None else out
+    np.exp(gaps.numpy(), out=probs.numpy())  # which is off by half a unit of the last digit, torch's by one
+    return probs.div_(probs.sum(1, keepdim=True))
 
 
 def _first_maximum(values: Tensor) -> tuple[Tensor, Tensor]:

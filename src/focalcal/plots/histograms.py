@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from focalcal.base.measures import MEASURES, Of
 from focalcal.metrics.binning import edges, equal_width_sums
 from focalcal.metrics.samples import sample_statistics
 from focalcal.plots.axes import axis_or_new
@@ -25,13 +26,15 @@ class ConfidenceHistogram:
 
     Attributes:
         edges: (M + 1,) of the bins.
-        right: (M,) samples whose prediction is right.
+        right: (M,) samples whose prediction is right; of a score, samples of class 1.
         wrong: (M,) the others.
+        of: What calibration is measured of, as in ``Predictions``.
     """
 
     edges: Array
     right: Array
     wrong: Array
+    of: Of = "top"
 
 
 def confidence_histogram(preds: Predictions, *, bins: int = 25) -> ConfidenceHistogram:
@@ -49,7 +52,7 @@ def confidence_histogram(preds: Predictions, *, bins: int = 25) -> ConfidenceHis
     stats = sample_statistics(preds)
     sums = equal_width_sums(stats.confidence, stats.correct, bins, stats.weight)
     count, right = sums.count.double().numpy(), sums.correct.double().numpy()
-    return ConfidenceHistogram(edges(bins).numpy(), right, count - right)
+    return ConfidenceHistogram(edges(bins).numpy(), right, count - right, preds.of)
 
 
 def draw_confidence_histogram(histogram: ConfidenceHistogram, ax: Axes | None = None) -> Axes:
@@ -59,10 +62,11 @@ def draw_confidence_histogram(histogram: ConfidenceHistogram, ax: Axes | None = 
     ax = axis_or_new(ax)
     total = (histogram.right.sum() + histogram.wrong.sum()) / 100
     low, width = histogram.edges[:-1], np.diff(histogram.edges)
-    ax.bar(low, histogram.right / total, width, align="edge", color="C0", label="right", edgecolor="white")
-    ax.bar(low, -histogram.wrong / total, width, align="edge", color="C1", label="wrong", edgecolor="white")
+    above, below = ("class 1", "class 0") if histogram.of == "score" else ("right", "wrong")
+    ax.bar(low, histogram.right / total, width, align="edge", color="C0", label=above, edgecolor="white")
+    ax.bar(low, -histogram.wrong / total, width, align="edge", color="C1", label=below, edgecolor="white")
     ax.axhline(0, color="0.3", linewidth=0.8)
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):g}"))
-    ax.set(xlim=(0, 1), xlabel="confidence", ylabel="share of all samples (%)")
+    ax.set(xlim=(0, 1), xlabel=MEASURES[histogram.of].confidence, ylabel="share of all samples (%)")
     ax.legend(loc="upper left")
     return ax

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from focalcal.base.measures import MEASURES, Of
 from focalcal.metrics.binning import BinSums, equal_width_sums, mean_gap
 from focalcal.metrics.ranking import RankedSamples
 from focalcal.metrics.samples import ConfidenceSamples, confidence_samples
@@ -35,6 +36,7 @@ class ReliabilityDiagram:
         high: Upper end.
         ece: Σ count · |accuracy − confidence| / Σ count: ECE, or AdaECE for bins of equal mass.
         level: Level of the confidence intervals.
+        of: What calibration is measured of, as in ``Predictions``: the names of the axes.
     """
 
     count: Array
@@ -44,6 +46,7 @@ class ReliabilityDiagram:
     high: Array
     ece: float
     level: float
+    of: Of = "top"
 
 
 def reliability_diagram(
@@ -63,7 +66,7 @@ def reliability_diagram(
         >>> diagram.count.tolist(), diagram.accuracy.tolist(), diagram.ece
         ([0.0, 4.0], [nan, 0.75], 0.0)
     """
-    return _diagram_of_samples(confidence_samples(preds), bins, binning, level)
+    return replace(_diagram_of_samples(confidence_samples(preds), bins, binning, level), of=preds.of)
 
 
 def class_reliability_diagram(
@@ -141,6 +144,7 @@ def draw_reliability_diagram(
     ax.vlines(diagram.confidence, diagram.low, diagram.high, color=colour, alpha=0.6, linewidth=1.5)
     if smooth is not None:
         ax.plot(smooth.confidence, smooth.accuracy, color=colour, alpha=0.7, label="smooth curve")
-    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
+    axes = MEASURES[diagram.of]
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=axes.confidence, ylabel=axes.outcome, aspect="equal")
     ax.legend(loc="upper left")
     return ax

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from focalcal.metrics.samples import confidence_samples
+from focalcal.metrics.samples import confidence_samples, of_answers, sample_statistics
 from focalcal.plots.axes import axis_or_new
 from focalcal.plots.ranked_confidence import RankedConfidence
 from focalcal.predictions import Predictions
@@ -40,7 +40,8 @@ def risk_coverage(preds: Predictions, *, points: int = 100) -> RiskCoverage:
     """Compute the accuracy of the most confident share of the samples, for every share.
 
     Args:
-        preds: N predictions of K classes. A share that ends among samples that tie gets their mean accuracy.
+        preds: N predictions of K classes; of a score, the answer is the more probable class. A share that ends among
+            samples that tie gets their mean accuracy.
         points: Number of shares: 1/points, 2/points, ... 1.
 
     Examples:
@@ -49,7 +50,8 @@ def risk_coverage(preds: Predictions, *, points: int = 100) -> RiskCoverage:
         >>> curve.accuracy.round(3).tolist(), curve.threshold.tolist()
         ([1.0, 1.0, 0.667, 0.75], [0.9, 0.8, 0.7, 0.6])
     """
-    return risk_coverage_of_ranked(RankedConfidence.of_samples(confidence_samples(preds)), points)
+    samples = of_answers(sample_statistics(preds)) if preds.of == "score" else confidence_samples(preds)
+    return risk_coverage_of_ranked(RankedConfidence.of_samples(samples), points)
 
 
 def risk_coverage_of_ranked(ranked: RankedConfidence, points: int = 100) -> RiskCoverage:

@@ -21,6 +21,7 @@ from focalcal.metrics.bootstrap.replicates import Part, Resampler, chunks_of, re
 from focalcal.metrics.catalogue import METRICS, Source
 from focalcal.metrics.confidence_cells import JOINED_BITS, JOINED_CELLS, cell_index, joined_middles
 from focalcal.metrics.ranking import Column, Ranking
+from focalcal.metrics.refinement import LossSplits
 from focalcal.metrics.samples import SampleStatistics, cluster_numbers
 from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.sums import Means, RowsOfSums, Sums
@@ -123,6 +124,7 @@ def resample_groups(
     seed: int,
     groups: int = GROUPS,
     group: Tensor | None = None,
+    splits: LossSplits | None = None,
 ) -> Resampler:
     """Make a resampler of groups instead of samples.
 
@@ -135,6 +137,7 @@ def resample_groups(
         seed: Seed for the dealing, which is the same for all sets.
         groups: Number of groups G.
         group: (N,) the group of each sample; by default dealt at random.
+        splits: The parts of the losses of the one set, if they are at hand.
     """
     group = deal(len(statistics[0]), groups, torch.Generator().manual_seed(seed)) if group is None else group
     sums = GroupReplicates(bins, groups * len(statistics), whole_cells="debiased_ece" in metrics)
@@ -145,7 +148,7 @@ def resample_groups(
     if "classes" in needed:
         parts.append(ClassReplicates(sets, bins).by_group(group, groups))
     if "outputs" in needed:
-        parts.append(LossReplicates(sets[0], statistics[0]).by_group(group, groups))
+        parts.append(LossReplicates(sets[0], statistics[0], splits).by_group(group, groups))
     return Resampler(metrics, parts)
 
 
@@ -155,6 +158,7 @@ def resampler_of(
     bins: int,
     statistics: Sequence[SampleStatistics],
     seed: int,
+    splits: LossSplits | None = None,
 ) -> tuple[Resampler, Drawn]:
     """Make a resampler of these samples, or of groups if there are more than `ONE_BY_ONE`; and say what to draw.
 
@@ -166,8 +170,9 @@ def resampler_of(
         groups = min(count, GROUPS)
         if count > GROUPS:
             clusters = deal(count, GROUPS, torch.Generator().manual_seed(seed))[clusters]
-        return resample_groups(sets, metrics, bins, statistics, seed, groups, clusters), np.ones(groups, dtype=np.bool_)
+        resampler = resample_groups(sets, metrics, bins, statistics, seed, groups, clusters, splits)
+        return resampler, np.ones(groups, dtype=np.bool_)
     drawn = drawable(statistics[0].weight, len(statistics[0]))
     if drawn.sum() <= ONE_BY_ONE:
-        return resample_samples(sets, metrics, bins, statistics), drawn
-    return resample_groups(sets, metrics, bins, statistics, seed), np.ones(GROUPS, dtype=np.bool_)
+        return resample_samples(sets, metrics, bins, statistics, splits), drawn
+    return resample_groups(sets, metrics, bins, statistics, seed, splits=splits), np.ones(GROUPS, dtype=np.bool_)

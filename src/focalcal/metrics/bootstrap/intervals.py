@@ -20,6 +20,7 @@ from focalcal.metrics.bootstrap.interval_methods import (
 )
 from focalcal.metrics.bootstrap.replicates import INTERVAL_METRICS, resample_samples
 from focalcal.metrics.catalogue import METRICS, names_for
+from focalcal.metrics.refinement import LossSplits
 from focalcal.metrics.samples import SampleStatistics, measured, sample_statistics
 from focalcal.metrics.sums import names_from
 from focalcal.predictions import Predictions
@@ -160,6 +161,7 @@ def replicate(
     method: Method,
     bins: int,
     statistics: SampleStatistics | None = None,
+    splits: LossSplits | None = None,
 ) -> Replicates:
     """Metrics on the data and on resamples; arguments as in `bootstrap`, which has checked them.
 
@@ -172,7 +174,7 @@ def replicate(
     else:
         raise ValueError("there is nothing to resample: pass predictions, or their statistics.")
     sets = [] if preds is None else [preds]
-    resampler, drawn = resampler_of(sets, metrics, bins, [known], seed)
+    resampler, drawn = resampler_of(sets, metrics, bins, [known], seed, splits)
     number = int(drawn.sum())
     groups = jackknife_counts(drawn, number if number <= JACKKNIFE_SAMPLES else JACKKNIFE_GROUPS, seed)
     found = Replicates(

@@ -1,14 +1,14 @@
 """The calibration and refinement parts of NLL and Brier score of every replicate, without a temperature fit to each.
 
-Near its minimum a mean loss is a parabola in u = log(1/T). Each sample's loss at three temperatures around the best one
-of the data gives, summed with counts, the parabola of a resample: its lowest point is the resample's refinement, up to
-terms of third order in how far the resample's best temperature is from the data's, which is of order 1/√n.
+Near its minimum a mean loss is a parabola in u = log(1/T). Each sample's loss at the best temperature of the data, with
+its two derivatives, gives, summed with counts, the parabola of a resample: its lowest point is the resample's
+refinement, up to terms of third order in how far the resample's best temperature is from the data's, of order 1/√n.
 """
 
 import math
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,14 @@ from torch import Tensor
 
 from focalcal.metrics.bootstrap.counts import Counts, counted_sums, rows_in_chunk
 from focalcal.metrics.catalogue import Source
-from focalcal.metrics.refinement import LossParts, loss_splits
-from focalcal.metrics.samples import SampleStatistics, sample_statistics
+from focalcal.metrics.refinement import LossParts, LossSplits, loss_splits, losses_around
+from focalcal.metrics.samples import SampleStatistics
 from focalcal.metrics.sums import Sums
 from focalcal.predictions import Predictions
 
 Array = npt.NDArray[np.float64]
 
-# Far enough apart for float32 to see the curvature, near enough for a parabola.
+# The distance, in log T, of the three points that stand for a parabola.
 _STEP = 0.05
 # A resample whose parabola has its lowest point farther off, in log T, is taken at this distance.
 _FARTHEST = 0.5
@@ -36,16 +36,17 @@ class LossReplicates:
     Args:
         preds: N predictions.
         statistics: Their statistics.
+        splits: The parts of their losses, if they are at hand, to save passes.
     """
 
     sources: tuple[Source, ...] = ("outputs",)
 
-    def __init__(self, preds: Predictions, statistics: SampleStatistics) -> None:
-        splits = loss_splits(preds, statistics)
+    def __init__(self, preds: Predictions, statistics: SampleStatistics, splits: LossSplits | None = None) -> None:
+        splits = loss_splits(preds, statistics) if splits is None else splits
         weight = torch.ones_like(statistics.confidence) if statistics.weight is None else statistics.weight
         losses = [
-            torch.stack([getattr(statistics, loss), *_around(preds, loss, getattr(splits, loss).temperature)], dim=1)
-            for loss in ("nll", "brier")
+            torch.stack([statistics.nll, *_around(preds, "nll", splits.nll.temperature)], dim=1),
+            torch.stack([statistics.brier, *_around(preds, "brier", splits.brier.temperature)], dim=1),
         ]
         # A sample without weight may have an infinite loss.
         rows = torch.cat([torch.ones(len(weight), 1).double(), *losses], dim=1)
@@ -69,14 +70,12 @@ class LossReplicates:
         yield Sums(outputs=LossParts(*parts))
 
 
-def _around(preds: Predictions, loss: str, temperature: float) -> list[Tensor]:
-    """Each sample's loss at a temperature, and a step to both sides of it in log T; (N,) each."""
+def _around(preds: Predictions, loss: Literal["nll", "brier"], temperature: float) -> list[Tensor]:
+    """Each sample's loss a step below, at and a step above a temperature, on its parabola in log T; (N,) each."""
     if math.isnan(temperature):
         return [torch.full((len(preds),), math.nan, dtype=torch.float64)] * 3
-    logits = preds.logits()
-    factors = [math.exp(step) / temperature for step in (-_STEP, 0.0, _STEP)]
-    scaled = (replace(preds, values=logits * factor, kind="logits") for factor in factors)
-    return [getattr(sample_statistics(each), loss) for each in scaled]
+    value, slope, curvature = losses_around(preds, loss, temperature)
+    return [value + step * slope + step**2 / 2 * curvature for step in (-_STEP, 0.0, _STEP)]
 
 
 def lowest(below: Array, middle: Array, above: Array) -> Array:

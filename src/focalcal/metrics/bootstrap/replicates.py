@@ -18,6 +18,7 @@ from focalcal.metrics.bootstrap.counts import Counts, column_slices, counted_sum
 from focalcal.metrics.bootstrap.loss_replicates import LossReplicates
 from focalcal.metrics.catalogue import METRICS, Source
 from focalcal.metrics.ranking import RankedSamples
+from focalcal.metrics.refinement import LossSplits
 from focalcal.metrics.samples import SampleStatistics, sample_statistics
 from focalcal.metrics.smooth import CUBIC_WEIGHTS, Residuals
 from focalcal.metrics.sums import RowsOfSums, Sums, names_from, values
@@ -93,6 +94,7 @@ def resample_samples(
     metrics: Sequence[str],
     bins: int = 15,
     statistics: Sequence[SampleStatistics] | None = None,
+    splits: LossSplits | None = None,
 ) -> Resampler:
     """Make a resampler of samples.
 
@@ -103,6 +105,7 @@ def resample_samples(
         metrics: Names out of `RESAMPLED_METRICS`, and parts of losses for one set.
         bins: Number of bins.
         statistics: Statistics of each set, if they are at hand.
+        splits: The parts of the losses of the one set, if they are at hand.
 
     Examples:
         >>> preds = Predictions.from_probs([[0.75, 0.25], [0.5, 0.5], [0.125, 0.875]], [0, 1, 1])
@@ -123,7 +126,7 @@ def resample_samples(
     if "classes" in needed:
         parts.append(ClassReplicates(sets, bins))
     if "outputs" in needed:
-        parts.append(LossReplicates(sets[0], each[0]))
+        parts.append(LossReplicates(sets[0], each[0], splits))
     return Resampler(metrics, parts)
 
 

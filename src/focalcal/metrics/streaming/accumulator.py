@@ -96,7 +96,7 @@ class Accumulator:
         ignore_index: Positions with this label are left out; None leaves out nothing.
         first_row: Number of the first row, where this is a part of larger data: parts that know their place in the
             whole give, when merged, the very intervals of the whole.
-        compact: Keep no samples and a coarser histogram from the first sample on, in 0.8 MB for 10 classes (1.7 MB for
+        compact: Keep no samples and a coarser histogram from the first sample on, in 0.8 MB for 10 classes (3.8 MB for
             1,000): what shards of very large data send to each other.
 
     Examples:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from focalcal.metrics.binning import BinSums, bin_index, equal_width_sums
+from focalcal.metrics.binning import BinSums, bin_index, bin_sums
 from focalcal.metrics.classwise import ClassSums
 from focalcal.metrics.classwise_interval import ClassGapFolds, join_class_sums, streamed_classwise_interval
 from focalcal.metrics.floor import floor_sums
@@ -88,14 +88,15 @@ class RunningSums:
             total = term.sum()
             into = self._sums[name] if name in _SUMMED else counts[name]
             into.add_(total.to(into.dtype))
-        binned = equal_width_sums(stats.confidence, stats.correct, self.bins, weight)
+        index = bin_index(stats.confidence, self.bins)
+        binned = bin_sums(index, self.bins, stats.confidence, stats.correct, weight)
         counts["bin_count"].add_(binned.count)
         counts["bin_correct"].add_(binned.correct)
         self._sums["bin_confidence"].add_(binned.confidence)
-        self._sums["floor"].add_(floor_sums(stats.confidence, self.bins, weight))
+        self._sums["floor"].add_(floor_sums(stats.confidence, self.bins, weight, index))
         if self._in_folds:
             self._sums["products"].add_(torch.from_numpy(products_of_terms(terms)))
-        in_bins = samples_in_cells(stats, bin_index(stats.confidence, self.bins).numpy(), fold, self.bins)
+        in_bins = samples_in_cells(stats, index.numpy(), fold, self.bins)
         self._sums["units"].add_(torch.from_numpy(SampleUnits.of(in_bins).to_table()))
 
     def add_classes(self, stats: SampleStatistics, probs: Tensor, fold: Tensor) -> None:
@@ -103,9 +104,9 @@ class RunningSums:
         counts = self._counts if stats.weight is None else self._weights
         doubt = stats.mass * (1 - probs.gather(1, stats.label[:, None])[:, 0])
         self._sums["doubt"].add_(doubt.square().sum())
-        for number, sums in enumerate(self._class_sums(counts)):
-            part = fold == number if self.class_folds > 1 else slice(None)
-            sums.add(probs[part], stats.label[part], None if stats.weight is None else stats.weight[part])
+        parts = (counts["class_count"], counts["class_label"], self._sums["class_confidence"])
+        folded = ClassSums(*parts, self._sums["class_totals"])
+        folded.add(probs, stats.label, stats.weight, fold if self.class_folds > 1 else torch.zeros_like(fold))
 
     def known(self, *, with_classes: bool = True) -> Sums:
         """Return the sums that metrics are functions of."""

@@ -105,8 +105,8 @@ class CsvTable(Table):
         with open_bytes(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
             line = text.readline(_LONGEST_ROW)
             self.delimiter = max(",;\t", key=line.count)
-            lines = chain([line], text)  # what is unpacked cannot be read from its beginning again
-            self.names = next(csv.reader(lines, strict=True, delimiter=self.delimiter), [])
+            # A compressed file does not go back; a name with a line break in it goes on in the lines that follow.
+            self.names = next(csv.reader(chain([line], text), strict=True, delimiter=self.delimiter), [])
         self.decimal_point = "."
         first_row = self._first_row()
         if self.delimiter == ";" and any(_DECIMAL_COMMA.fullmatch(cell) for cell in first_row.values()):

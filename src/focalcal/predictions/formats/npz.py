@@ -47,6 +47,8 @@ _NO_DATE = (1980, 1, 1, 0, 0, 0)  # the first that zip knows
 _COMMENT = b"focalcal contents "  # of the archive: numpy neither reads nor writes it
 _LARGEST_FACT = 64 * 2**20  # bytes of class names, a split, provenance, …
 _LONGEST_TEXT = 4096  # characters of an id
+_END_RECORD = 22  # bytes of a zip's last record, without the comment that follows
+_LONGEST_END = _END_RECORD + 2**16
 _LISTS = ("class_names", "masked_classes")  # arrays with several entries; other facts are single values
 
 
@@ -74,9 +76,20 @@ def open_npz(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
                     layout = _read_header(member, info.file_size, name)
                 pickled = layout.dtype.hasobject
                 arrays[name] = PickledArray(name) if pickled else ZipArray(path, info.filename, layout)
+        _check_end(path)
         if STATEMENT in archive.comment:
             check_contents(archive.comment[archive.comment.index(STATEMENT) :].decode(), arrays)
     return ArraySource(arrays, _take_facts(arrays), choices)
+
+
+def _check_end(path: str | os.PathLike[str]) -> None:
+    """Refuse an archive whose comment is cut short, which zipfile does not mind: it says what should be there."""
+    with open(regular_file(path), "rb") as file:
+        file.seek(-min(_LONGEST_END, os.path.getsize(path)), os.SEEK_END)
+        end = file.read()
+    record = end[end.rfind(b"PK\x05\x06") :]
+    if len(record) < _END_RECORD + int.from_bytes(record[_END_RECORD - 2 : _END_RECORD], "little"):
+        raise zipfile.BadZipFile("the end of the archive is missing")
 
 
 def open_npy_values(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
