@@ -218,3 +218,10 @@ def test_pictures_become_numbers_between_0_and_1():
     data = own_data(train=pictures, val=pictures)
     assert data.model_options == {"num_classes": 2, "in_channels": 3, "image_size": 4}
     assert data.train.inputs[0, :, 0, 0].tolist() == pytest.approx([1.0, 0.0, 0.2])
+
+
+def test_a_label_that_is_no_class_takes_no_memory():
+    with pytest.raises(
+        ValueError, match=r"train: label 1073741824 would make 1,073,741,825 classes, more than 1,048,576"
+    ):
+        own_data(train=([[1.0], [2.0]], torch.tensor([0, 2**30])), val=([[1.0], [2.0]], [0, 1]))

@@ -16,6 +16,7 @@ from focalcal.data.splits import hash_split
 Transform = Callable[[Tensor, torch.Generator], Tensor]
 # A split's name becomes that of a file; a run keeps the last epoch's predictions in a folder of that name.
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_MOST_CLASSES = 2**20  # one number beyond all others would ask for memory for every class below it
 _TAKEN_NAMES = ("transform", "class_names", "name", "last")
 
 
@@ -389,6 +390,12 @@ def _labels(values: Any, name: str) -> Tensor | list[str]:
         raise TypeError(f"{name}: labels must be whole numbers, got {labels.dtype}; convert them by .long() first.")
     if labels.numel() and int(labels.min()) < 0:
         raise ValueError(f"{name}: label {int(labels.min())} is negative; labels count from 0.")
+    if labels.numel() and int(labels.max()) >= _MOST_CLASSES:
+        largest = int(labels.max())
+        raise ValueError(
+            f"{name}: label {largest} would make {largest + 1:,} classes, more than {_MOST_CLASSES:,}; number the "
+            "labels from 0, or give texts."
+        )
     return labels.long()
 
 

@@ -134,7 +134,10 @@ def _read_npz(file: Path) -> dict[str, np.ndarray]:
         stream.seek(0)
         try:
             content: Any = np.load(stream, allow_pickle=False)
-            return {name: content[name] for name in content.files}
+            arrays = {name: content[name] for name in content.files}
+            if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+                raise ValueError("a member is not an array")
+            return arrays
         except Exception as error:  # numpy parses headers as Python: what damage makes it raise has no end
             # An object that is not a .npz file at all is taken for a pickle, too.
             if zipfile.is_zipfile(file) and "pickle" in str(error):
