@@ -71,5 +71,5 @@ def test_very_large_file_is_examined_in_part(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", REAL_FILES)
 def test_real_files(name):
     found = {finding.name: finding for finding in fc.diagnose(real_predictions(name)).findings}
-    assert "over-confident" in found["temperature"].what
+    assert "less confidence would lower it" in found["temperature"].what
     assert set(found) <= {"temperature", "saturated_confidence"}

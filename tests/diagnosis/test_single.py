@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 import torch
 
@@ -77,7 +79,7 @@ class TestPrecision:
         probs[5] = torch.eye(10)[(labels[5] + 1) % 10]
         found = examined(Predictions.from_probs(probs, labels))
         assert found["impossible_labels"].severity == "problem"
-        assert found["impossible_labels"].what.startswith("1 samples")
+        assert found["impossible_labels"].what.startswith("1 sample gives")
 
     def test_masked_label(self, examined):
         logits, labels = logits_and_labels(200)
@@ -161,7 +163,7 @@ class TestRepeats:
 class TestFit:
     def test_temperature_is_told(self, examined):
         found = examined(predictions(5000, sharpness=2.0))
-        assert "they are over-confident" in found["temperature"].what
+        assert "less confidence would lower it" in found["temperature"].what
         temperature = float(found["temperature"].what.split("is ")[1].split(":")[0])
         assert temperature == pytest.approx(2.0, rel=0.1)
 
@@ -176,6 +178,17 @@ class TestFit:
     def test_too_few_samples(self, examined):
         found = examined(predictions(40))
         assert found["too_few_samples"].severity == "warning"
+        assert "no miscalibration detected (p = " in found["too_few_samples"].what
+
+    def test_few_samples_may_be_enough_to_show_miscalibration(self, examined):
+        wrong = Predictions.from_confidence(torch.full((60,), 0.9), torch.arange(60) % 2)
+        assert "the model is miscalibrated (p < 0.001)" in examined(wrong)["too_few_samples"].what
+
+    def test_few_clusters_are_few_samples(self, examined):
+        frames = torch.arange(20_000) % 40
+        videos = predictions(40).select(frames)
+        assert "too_few_samples" not in examined(videos)
+        assert "too_few_samples" in examined(dataclasses.replace(videos, clusters=frames))
 
     def test_more_samples_are_enough(self, examined):
         assert "too_few_samples" not in examined(predictions(20_000))

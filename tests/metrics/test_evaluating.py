@@ -131,7 +131,7 @@ def test_a_method_by_name():
     assert len({basic.intervals["ece"], percentile.intervals["ece"], bca.intervals["ece"]}) == 3
     honest = evaluate(preds, metrics=names, method="honest")
     assert (set(honest.intervals), honest.methods) == ({"ece"}, {"ece": "honest"})
-    with pytest.raises(ValueError, match="method must be one of basic, percentile, bca, not 'normal'"):
+    with pytest.raises(ValueError, match="method must be one of honest, basic, percentile, bca, not 'normal'"):
         evaluate(preds, method="normal")
 
 

@@ -6,6 +6,8 @@ import torch
 
 from focalcal import metrics
 from focalcal.metrics import calibration_intervals, calibration_test
+from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
+from focalcal.metrics.samples import confidence_samples
 from focalcal.predictions import Predictions
 
 NAMES = ("ece", "ada_ece", "debiased_ece", "smooth_ece", "mce", "ks_error", "classwise_ece")
@@ -79,3 +81,12 @@ def test_the_same_seed_gives_the_same_intervals():
     preds = _predictions(100, 3, 0.9, seed=4)
     assert calibration_intervals(preds) == calibration_intervals(preds)
     assert np.isfinite(list(calibration_intervals(preds, seed=5).values())).all()
+
+
+def test_rounding_of_weighted_sums_leaves_the_estimate_inside():
+    rng = np.random.default_rng(41)
+    preds = Predictions.from_confidence(rng.random(20), rng.integers(0, 2, 20), weights=rng.random(20))
+    gaps = HonestIntervals(SampledGaps(confidence_samples(preds)))
+    for estimate in (0.2, np.nextafter(1.0, 0.0), 1.0):
+        low, high = gaps.interval("mce", float(estimate), 0.9)
+        assert low <= estimate <= high

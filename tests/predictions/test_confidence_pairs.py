@@ -100,3 +100,9 @@ def test_multi_hot_labels_are_refused_unless_they_are_counts():
     assert Predictions.from_logits(logits, labels, labels_are="counts").labels[1].tolist() == [0.5, 0.5, 0.0]
     with pytest.raises(ValueError, match="sum to 0; counts are"):
         Predictions.from_logits(logits, labels * [[1], [0]], labels_are="counts")
+
+
+def test_text_that_is_neither_true_nor_false():
+    assert Predictions.from_confidence([0.9, 0.4], ["true", "False"]).labels.tolist() == [1, 0]
+    with pytest.raises(ValueError, match=r"correct is neither true nor false: .*row 1 is 'no'"):
+        Predictions.from_confidence([0.9, 0.4], ["true", "no"])

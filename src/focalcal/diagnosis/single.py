@@ -13,6 +13,7 @@ from focalcal.diagnosis.findings import Finding, Patient, share
 from focalcal.diagnosis.pairs import row_hashes
 from focalcal.metrics.calibration_testing import judge_gaps
 from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
+from focalcal.metrics.samples import cluster_numbers
 from focalcal.predictions import row_sum_tolerance
 from focalcal.predictions.masking import answer_classes, answers
 from focalcal.temperature import fit_inverse_temperature
@@ -112,7 +113,8 @@ def _impossible_labels(patient: Patient) -> Iterator[Finding]:
     infinite = int(torch.isinf(patient.statistics.nll).sum())
     if not infinite:
         return
-    what = f"{infinite:,} samples give their label a probability of 0, so NLL is infinite"
+    samples = "1 sample gives its" if infinite == 1 else f"{infinite:,} samples give their"
+    what = f"{samples} label a probability of 0, so NLL is infinite"
     if patient.preds.kind == "probs":
         advice = "Save logits, or log-probabilities as logits, so that nothing is rounded to 0."
     else:
@@ -238,9 +240,10 @@ def best_temperature(patient: Patient) -> Iterator[Finding]:
 
 def too_few_samples(patient: Patient) -> Iterator[Finding]:
     """Find an ECE that chance alone explains."""
-    test = judge_gaps(HonestIntervals(SampledGaps(patient.statistics, patient.bins)).binned)
+    clusters = cluster_numbers(patient.preds)
+    test = judge_gaps(HonestIntervals(SampledGaps(patient.statistics, patient.bins, clusters)).binned)
     if sum(test.expected) / 2 >= _MUCH_BY_CHANCE:
-        what = f"ECE in {patient.bins} bins: {test.facts.removeprefix('ECE is ')}: too few samples ({test.p_text})."
+        what = f"Few samples for {patient.bins} bins, so chance alone makes a large ECE: {test}"
         advice = "Take more samples or fewer bins, and read the ECE with its interval."
         yield Finding("warning", "too_few_samples", what, advice)
     elif not test.is_significant:
@@ -249,7 +252,7 @@ def too_few_samples(patient: Patient) -> Iterator[Finding]:
 
 def _meaning(best: str) -> str:
     temperature = float(best)
-    return "" if temperature == 1 else f": they are {'over' if temperature > 1 else 'under'}-confident"
+    return "" if temperature == 1 else f": {'less' if temperature > 1 else 'more'} confidence would lower it"
 
 
 def score_or_confidence(patient: Patient) -> Iterator[Finding]:

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from torch import Tensor
 
 from focalcal.base.measures import MEASURES
 from focalcal.metrics.binning import check_bins
-from focalcal.metrics.bootstrap.interval_methods import Interval, check_method
+from focalcal.metrics.bootstrap.interval_methods import Interval
 from focalcal.metrics.bootstrap.intervals import check_resampling, checked_names, replicate, without_loss_parts
 from focalcal.metrics.calibration_testing import judge_gaps
 from focalcal.metrics.catalogue import METRICS, IntervalMethod, Method, Source
@@ -100,8 +100,8 @@ def evaluate(
     """
     check_bins(bins)
     resamples = bootstrap or 0
-    if method not in (None, "honest"):
-        check_method(method)
+    if method is not None and method not in get_args(IntervalMethod):
+        raise ValueError(f"method must be one of {', '.join(get_args(IntervalMethod))}, not {method!r}.")
     if intervals:
         check_resampling(resamples or 1, level, seed)
     source = _opened(predictions_of("evaluate", preds, arrays, kind) if arrays or kind is not None else preds, by)

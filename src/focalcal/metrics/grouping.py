@@ -44,11 +44,10 @@ def check_columns(by: str | Sequence[str] | None, known: Sequence[str]) -> tuple
     columns = (by,) if isinstance(by, str) else tuple(dict.fromkeys(by))
     for column in columns:
         if column not in known:
-            have = f"there are {', '.join(known)}" if known else "these predictions have none"
-            hint = (did_you_mean(column, known) or "") if known else ""
+            hint = did_you_mean(column, known) if known else "; these predictions have none."
             raise ValueError(
-                f"There is no column of groups {column!r}{hint or f'; {have}'}: give groups={{{column!r}: [...]}} to "
-                "Predictions, or name a column of the file by groups_key."
+                f"There is no column of groups {column!r}{hint} Give groups={{{column!r}: [...]}} to Predictions, or "
+                "name a column of the file by groups_key."
             )
     return columns
 

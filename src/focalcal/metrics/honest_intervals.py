@@ -174,7 +174,7 @@ class HonestIntervals:
         if math.isnan(estimate) or self._sums.binned.effective <= 1 + 1e-9:
             return UNKNOWN
         low, high = np.clip(self._makers[name](estimate, level), *METRICS[name].range)
-        return float(low), float(high)
+        return min(float(low), estimate), max(float(high), estimate)  # sums in another order round otherwise
 
     def _ece(self, estimate: float, level: float) -> Interval:
         return self.binned.interval(level, estimate)

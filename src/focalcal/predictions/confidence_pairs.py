@@ -89,7 +89,12 @@ def _agreement(predicted: GroupColumn, labels: GroupColumn, ignore_index: int | 
 
 def _check_correct(correct: Any, outputs: Tensor, ignore_index: int | None, where: Where) -> Tensor:
     if is_text(correct):
-        correct = LabelNames.find(("true", "false", "True", "False", "TRUE", "FALSE"), 1).convert(correct, where)
+        try:
+            correct = LabelNames.find(("true", "false", "True", "False", "TRUE", "FALSE"), 1).convert(correct, where)
+        except ValueError as error:
+            raise ValueError(
+                f"correct is neither true nor false: {error} Pass 0 and 1, or true and false; or predicted and labels."
+            ) from None
     tensor = cpu_tensor(correct, "values of correct")
     if tensor.shape != outputs.shape:
         shapes = f"{tuple(tensor.shape)} for confidences of shape {tuple(outputs.shape)}"
