@@ -13,7 +13,7 @@ def test_classes_are_called_by_their_own_numbers(focalcal, tmp_path):
     test = three_classes(split="test")
     logits = test.values.clone()
     logits[:, 2] += 50
-    nameless = replace(test, values=logits, class_names=None, labels=torch.full_like(test.labels, 2))
+    nameless = replace(test, values=logits, class_names=None, labels_or_none=torch.full_like(test.labels, 2))
     nameless.save(tmp_path / "test.npz")
     found = {
         one["name"]: one["what"]

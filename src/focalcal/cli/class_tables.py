@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -17,6 +16,7 @@ _MOST_ROWS = 30
 
 def class_table(file: PredictionsFile, bins: int, level: float) -> Table:
     """Measure the classes of a file, in blocks, and lay out both views."""
+    import numpy as np  # imported on use, so that --help stays fast
     from rich.table import Table
 
     from focalcal.metrics.samples import block_statistics, cluster_numbers
@@ -56,8 +56,8 @@ def class_table(file: PredictionsFile, bins: int, level: float) -> Table:
 
 
 def _percent(share: float) -> str:
-    return "–" if np.isnan(share) else f"{100 * share:.1f}%"
+    return "–" if math.isnan(share) else f"{100 * share:.1f}%"
 
 
 def _points(share: float) -> str:
-    return "–" if np.isnan(share) else f"{100 * share:+.1f}".replace("-", "−")
+    return "–" if math.isnan(share) else f"{100 * share:+.1f}".replace("-", "−")
