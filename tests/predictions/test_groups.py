@@ -1,6 +1,7 @@
 """Groups and clusters: converted, repeated for positions, carried along, kept in files."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -107,3 +108,28 @@ def test_booleans_dates_and_bytes_are_text():
     assert GroupColumn.from_values(dates, "x").names == ("2023-12-31", "2024-01-02")
     assert GroupColumn.from_values([b"a", b"b"], "x").texts() == ["a", "b"]
     assert GroupColumn.from_values([2.0, 1.0], "x").names == ("1", "2")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".jsonl"])
+def test_clusters_with_names_are_the_same_in_every_block(tmp_path, ending):
+    users = ["ann", "bob", "cid", "ann", "7", "bob"]
+    frame = pd.DataFrame({"score": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], "label": [0, 1] * 3, "user": users})
+    path = tmp_path / f"scores{ending}"
+    {
+        ".csv": lambda: frame.to_csv(path, index=False),
+        ".parquet": lambda: frame.to_parquet(path),
+        ".jsonl": lambda: frame.to_json(path, orient="records", lines=True),
+    }[ending]()
+    file = open_predictions(path, probs_key="score", clusters_key="user")
+    for clusters in (file.read().clusters, concatenate(list(file.blocks(2))).clusters):
+        numbers = clusters.tolist()
+        assert (numbers[0], numbers[1], numbers[4]) == (numbers[3], numbers[5], 7)
+        assert len(set(numbers)) == 4
+
+
+@pytest.mark.parametrize(("column", "part"), [("score", "values"), ("label", "labels")])
+def test_a_column_of_numbers_is_not_a_column_of_groups_too(tmp_path, column, part):
+    path = tmp_path / "scores.csv"
+    path.write_text("score,label\n0.1,0\n0.8,1\n")
+    with pytest.raises(ValueError, match=f"its column '{column}' is read for {part}, as numbers, and as text too"):
+        Predictions.load(path, probs_key="score", groups_key=[column])
