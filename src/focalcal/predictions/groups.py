@@ -18,7 +18,7 @@ from focalcal.predictions.description import check_text
 
 # The column of groups that says which class each answer named, where predictions are pairs of confidence and correct.
 PREDICTED = "predicted"
-_MOST_DIGITS = 18  # of a whole number that int64 holds
+_MOST_DIGITS = 18  # of a whole number that int64 holds; hashes have fewer
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,8 @@ def convert_clusters(clusters: Any, shape: tuple[int, ...], first: int = 0) -> T
         return torch.arange(first, first + shape[0]).repeat_interleave(prod(shape[1:]))
     array = _plain_array(clusters, "clusters")
     if array.dtype.kind == "U":
-        array = np.unique(array, return_inverse=True)[1]
+        names, codes = np.unique(array, return_inverse=True)
+        array = number_texts(names.tolist())[codes]
     numbers = torch.from_numpy(array.reshape(-1).astype(np.int64))
     return numbers.repeat_interleave(_repeats(len(numbers), shape, "clusters have"))
 
@@ -146,7 +147,7 @@ def _is_whole(text: str) -> bool:
 
 
 def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "little", signed=True)
 
 
 def _repeats(length: int, shape: tuple[int, ...], what: str) -> int:
