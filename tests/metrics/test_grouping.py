@@ -198,7 +198,24 @@ def test_bad_input_is_one_sentence():
     with pytest.raises(ValueError, match="There is no column of groups 'regoin'; did you mean 'region'"):
         evaluate(preds, by="regoin")
     plain = Predictions.from_logits(preds.values, preds.labels)
-    with pytest.raises(ValueError, match="'region'; these predictions have none: give groups="):
+    with pytest.raises(ValueError, match=r"'region'; these predictions have none\. Give groups="):
         evaluate(plain, by="region")
     with pytest.raises(ValueError, match="groups 'region' have 3 entries for 50 samples"):
         Predictions.from_logits(preds.values, preds.labels, groups={"region": ["a", "b", "c"]})
+
+
+def test_groups_that_are_the_labels_are_pointed_out():
+    rng = np.random.default_rng(0)
+    score = rng.random(400)
+    happened = rng.random(400) < score
+    groups = {"truth": np.where(happened, "yes", "no"), "half": np.where(score < 0.5, "low", "high")}
+    preds = Predictions.from_probs(score, happened, groups=groups)
+    found = evaluate(preds, by=["truth", "half"], metrics=["ece"])
+    assert next(note for note in found.notes if "are the labels" in note).startswith("The groups of truth are")
+    assert not any("half" in note for note in found.notes)
+
+
+def test_the_number_of_clusters_is_told():
+    preds = Predictions.from_probs(np.full(40, 0.5), np.arange(40) % 2, clusters=np.arange(40) // 4)
+    assert "those of 10 clusters." in evaluate(preds, metrics=["ece"]).notes[0]
+    assert evaluate(preds, metrics=["ece"], intervals=False).notes == ()

@@ -1,6 +1,7 @@
 """Groups and clusters: converted, repeated for positions, carried along, kept in files."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -15,19 +16,32 @@ def example(**options):
     return Predictions.from_probs(PROBS, LABELS, groups=groups, clusters=["u2", "u1", "u2", "u3"], **options)
 
 
+def same_clusters(preds):
+    numbers = preds.clusters.tolist()
+    return [list(dict.fromkeys(numbers)).index(number) for number in numbers]
+
+
+def test_named_clusters_of_parts_that_are_joined_or_read_in_blocks_stay_apart(tmp_path):
+    first, second = (Predictions.from_probs([0.1, 0.9], [0, 1], clusters=users) for users in (["a", "b"], ["c", "a"]))
+    assert same_clusters(concatenate([first, second])) == [0, 1, 2, 0]
+    np.savez(tmp_path / "a.npz", probs=np.full(4, 0.5), labels=np.array([0, 1, 0, 1]), user=np.array(list("abca")))
+    blocks = open_predictions(tmp_path / "a.npz", clusters_key="user").blocks(2)
+    assert same_clusters(concatenate(list(blocks))) == [0, 1, 2, 0]
+
+
 def test_whole_numbers_are_in_their_own_order_and_text_in_the_alphabet():
     preds = example()
     assert preds.groups["month"].names == ("1", "2", "10")
     assert preds.groups["region"].texts() == ["north", "south", "north", "east"]
     assert preds.groups["region"].counts() == {"east": 1, "north": 2, "south": 1}
-    assert preds.clusters.tolist() == [1, 0, 1, 2]
+    assert same_clusters(preds) == [0, 1, 0, 2]
 
 
 def test_selecting_cutting_and_joining_carry_them():
     preds = example()
     chosen = preds.select([3, 0])
     assert chosen.groups["region"].texts() == ["east", "north"]
-    assert chosen.clusters.tolist() == [2, 1]
+    assert chosen.clusters.tolist() == preds.clusters[[3, 0]].tolist()
     joined = concatenate(list(preds.blocks(3)))
     assert joined.groups["month"].texts() == preds.groups["month"].texts()
     other = Predictions.from_probs(
@@ -56,7 +70,7 @@ def test_files_keep_them_and_number_the_clusters_of_positions_through(tmp_path, 
     example().save(path)
     parts = list(open_predictions(path).blocks(3))
     assert concatenate(parts).groups["region"].texts() == ["north", "south", "north", "east"]
-    assert Predictions.load(path).clusters.tolist() == [1, 0, 1, 2]
+    assert Predictions.load(path).clusters.tolist() == example().clusters.tolist()
 
 
 def test_columns_of_other_tables_by_name(tmp_path):
@@ -107,3 +121,28 @@ def test_booleans_dates_and_bytes_are_text():
     assert GroupColumn.from_values(dates, "x").names == ("2023-12-31", "2024-01-02")
     assert GroupColumn.from_values([b"a", b"b"], "x").texts() == ["a", "b"]
     assert GroupColumn.from_values([2.0, 1.0], "x").names == ("1", "2")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".jsonl"])
+def test_clusters_with_names_are_the_same_in_every_block(tmp_path, ending):
+    users = ["ann", "bob", "cid", "ann", "7", "bob"]
+    frame = pd.DataFrame({"score": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], "label": [0, 1] * 3, "user": users})
+    path = tmp_path / f"scores{ending}"
+    {
+        ".csv": lambda: frame.to_csv(path, index=False),
+        ".parquet": lambda: frame.to_parquet(path),
+        ".jsonl": lambda: frame.to_json(path, orient="records", lines=True),
+    }[ending]()
+    file = open_predictions(path, probs_key="score", clusters_key="user")
+    for clusters in (file.read().clusters, concatenate(list(file.blocks(2))).clusters):
+        numbers = clusters.tolist()
+        assert (numbers[0], numbers[1], numbers[4]) == (numbers[3], numbers[5], 7)
+        assert len(set(numbers)) == 4
+
+
+@pytest.mark.parametrize(("column", "part"), [("score", "values"), ("label", "labels")])
+def test_a_column_of_numbers_is_not_a_column_of_groups_too(tmp_path, column, part):
+    path = tmp_path / "scores.csv"
+    path.write_text("score,label\n0.1,0\n0.8,1\n")
+    with pytest.raises(ValueError, match=f"its column '{column}' is read for {part}, as numbers, and as text too"):
+        Predictions.load(path, probs_key="score", groups_key=[column])

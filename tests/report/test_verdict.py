@@ -75,3 +75,9 @@ def test_an_infinite_loss():
 def test_nothing_is_said_without_the_numbers():
     assert said({"nll": 1.0}) == ""
     assert said({"signed_gap": math.nan, "ece": math.nan}) == ""
+
+
+def test_a_gap_alone_is_judged_by_what_chance_could_make():
+    assert tendency(Evaluation({"signed_gap": -0.0035}, 1500, 2, 15)) == BALANCED
+    assert tendency(Evaluation({"signed_gap": -0.0035}, 100, 2, 15)) == UNDECIDED
+    assert tendency(Evaluation({"signed_gap": -0.05}, 1500, 2, 15)) == "Under-confident by 5.0 points"

@@ -80,14 +80,17 @@ class CalibratorDrift:
     def verdict(self) -> str:
         """In words: whether it still holds, and what a refit would change."""
         title = METRICS[self.score].title
-        if self.holds:
+        p_value = f" ({_p_text(self.loss.p_value)})"
+        if self.holds and self.loss.mean <= 0:
+            first, p_value = f"still holds: a refit on the new data has no lower {title}", ""
+        elif self.holds:
             first = f"still holds: a refit on the new data has no significantly lower {title}"
         else:
             first = f"no longer holds: a refit on the new data would lower the {title} by {self.loss.mean:.4f}"
         small = self.gain.p_value <= 1 - self.level + 1e-12
         side = "lower than" if self.helps else "higher than" if small else "not significantly different from"
         second = f"{title} {self.calibrated:.4f} is {side} {self.uncalibrated:.4f} uncalibrated"
-        return f"{first} ({_p_text(self.loss.p_value)}); {second} ({_p_text(self.gain.p_value)})."
+        return f"{first}{p_value}; {second} ({_p_text(self.gain.p_value)})."
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything for JSON: undefined numbers are None."""

@@ -17,7 +17,7 @@ from focalcal.metrics.classwise import ClassSums
 from focalcal.metrics.classwise_interval import ClassGapFolds, ClasswiseInterval, FoldedClassSums
 from focalcal.metrics.evaluation import Evaluation, EvaluationRequest
 from focalcal.metrics.floor import floor_sums
-from focalcal.metrics.grouping import check_columns, evaluate_groups
+from focalcal.metrics.grouping import check_columns, evaluate_groups, label_notes
 from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
 from focalcal.metrics.refinement import LossSplits, loss_splits
 from focalcal.metrics.samples import (
@@ -120,6 +120,7 @@ def evaluate(
             for column in columns
         }
         evaluation = replace(evaluation, by=tables)
+        notes = (*notes, *_notes_on_units(data, request), *label_notes(data, columns))
     else:
         evaluation = evaluate_file(source, request)
     return replace(evaluation, notes=(*notes, *evaluation.notes))
@@ -144,6 +145,14 @@ def _masking_note(source: Predictions | PredictionsFile) -> str:
         f"Masked, so never the answer, but with their share of the probability: {', '.join(masked)}. The calibration "
         "and refinement parts of NLL and Brier are left out."
     )
+
+
+def _notes_on_units(preds: Predictions, request: EvaluationRequest) -> list[str]:
+    clusters = cluster_numbers(preds)
+    if clusters is None or not request.intervals:
+        return []
+    number = int(clusters.max()) + 1
+    return [f"Samples of one cluster depend on each other: intervals are those of {number:,} clusters."]
 
 
 def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Evaluation:

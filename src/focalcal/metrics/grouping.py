@@ -52,6 +52,24 @@ def check_columns(by: str | Sequence[str] | None, known: Sequence[str]) -> tuple
     return columns
 
 
+def label_notes(preds: Predictions, columns: Sequence[str]) -> list[str]:
+    """Warn of columns that are the label itself, as ``--by truth``.
+
+    Among the samples of one true class even a perfectly calibrated model is right more often, or less, than it says.
+    """
+    found = []
+    for column in columns:
+        codes, labels = preds.groups[column].codes, preds.hard_labels
+        names, classes = (len(torch.unique(one)) for one in (codes, labels))
+        pairs = len(torch.unique(torch.stack([codes, labels]), dim=1).T)
+        if classes > 1 and pairs == names == classes < len(preds):
+            found.append(
+                f"The groups of {column} are the labels: within one true class even a perfectly calibrated model looks "
+                "miscalibrated, so group by something that is known before the label, such as the predicted class."
+            )
+    return found
+
+
 @dataclass(frozen=True)
 class NumberedGroups:
     """Groups that have samples of positive weight, numbered from 0 on.

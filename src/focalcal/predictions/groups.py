@@ -4,6 +4,7 @@ A column of groups is kept as a number per sample and a name per number, so that
 take little room. Clusters are numbers alone: samples of one cluster depend on each other, and intervals count clusters.
 """
 
+import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -17,6 +18,7 @@ from focalcal.predictions.description import check_text
 
 # The column of groups that says which class each answer named, where predictions are pairs of confidence and correct.
 PREDICTED = "predicted"
+_MOST_DIGITS = 18  # of a whole number that int64 holds; hashes have fewer
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +124,30 @@ def convert_clusters(clusters: Any, shape: tuple[int, ...], first: int = 0) -> T
         return torch.arange(first, first + shape[0]).repeat_interleave(prod(shape[1:]))
     array = _plain_array(clusters, "clusters")
     if array.dtype.kind == "U":
-        array = np.unique(array, return_inverse=True)[1]
+        names, codes = np.unique(array, return_inverse=True)
+        array = number_texts(names.tolist())[codes]
     numbers = torch.from_numpy(array.reshape(-1).astype(np.int64))
     return numbers.repeat_interleave(_repeats(len(numbers), shape, "clusters have"))
+
+
+def number_texts(texts: Sequence[str]) -> np.ndarray:
+    """Give each text a number that does not depend on the others: its own, if it is a whole number, or else a hash.
+
+    So clusters that are named keep their numbers from block to block and from file to file.
+
+    Examples:
+        >>> number_texts(["12", "-3"]).tolist(), bool((number_texts(["u1"]) == number_texts(["u2", "u1"])[1:]).all())
+        ([12, -3], True)
+    """
+    return np.array([int(text) if _is_whole(text) else _hash(text) for text in texts], dtype=np.int64)
+
+
+def _is_whole(text: str) -> bool:
+    return len(text) <= _MOST_DIGITS and text.removeprefix("-").isdecimal() and str(int(text)) == text
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "little", signed=True)
 
 
 def _repeats(length: int, shape: tuple[int, ...], what: str) -> int:

@@ -42,7 +42,7 @@ def tendency(evaluation: Evaluation) -> str:
 
     Examples:
         >>> from focalcal.metrics.evaluation import Evaluation
-        >>> tendency(Evaluation({"signed_gap": 0.041}, 100, 2, 15))
+        >>> tendency(Evaluation({"signed_gap": 0.041}, 1000, 2, 15))
         'Over-confident by 4.1 points'
         >>> tendency(Evaluation({"signed_gap": 0.155}, 20, 2, 15, {"signed_gap": (-0.02, 0.33)}))
         'Too few samples to show over- or under-confidence either way'
@@ -89,7 +89,7 @@ def _range_of_gap(evaluation: Evaluation, gap: float) -> tuple[float, float]:
 
     Resamples of samples that are all right (or all wrong) are all right too, and say nothing of how rare a mistake is:
     n of them show no more than an accuracy of 0.05^(1/n). Without resamples, n samples of confidence c are off by
-    √(c(1 − c)/n) by chance, at most.
+    √(c(1 − c)/n) by chance, at most, and by no more than if c were one half.
     """
     accuracy, confidence = _outcome_rate(evaluation), evaluation.values.get("mean_confidence", math.nan)
     unseen = 1 - _TAIL ** (1 / max(evaluation.n, 1))
@@ -99,7 +99,8 @@ def _range_of_gap(evaluation: Evaluation, gap: float) -> tuple[float, float]:
     if accuracy == 0:
         return gap - unseen, (gap if math.isnan(high) else high)
     if math.isnan(low):
-        spread = 0.0 if math.isnan(confidence) else math.sqrt(max(confidence * (1 - confidence), 0) / evaluation.n)
+        variance = 0.25 if math.isnan(confidence) else max(confidence * (1 - confidence), 0)
+        spread = math.sqrt(variance / evaluation.n)
         return gap - _NORMAL * spread, gap + _NORMAL * spread
     return low, high
 

@@ -16,8 +16,6 @@ _FEW_SAMPLES = 1000
 _USE = "Use the confidences uncalibrated; more samples could show errors that are smaller than these."
 _WAIT = "Do not rely on the confidences yet: these samples show neither that they are right nor that they are wrong."
 _COLLECT = "Collect validation predictions that a temperature can be fitted on."
-_OTHERS = "try --method vector, dirichlet or isotonic with focalcal calibrate"
-_OTHER_METHODS = f"No temperature is best here: {_OTHERS}, on samples that are right and samples that are wrong."
 
 
 def headline(model: ReportedModel) -> str:
@@ -113,15 +111,26 @@ def _about_repair(model: ReportedModel) -> list[str]:
     if not shows_miscalibration(model.before):
         return steps or [_USE if is_balanced(model.before) else _WAIT]
     if scaling is None or after is None:
-        return [*steps, _OTHER_METHODS if _could_be_fitted(model) else _COLLECT]
+        return [*steps, _no_temperature(model) if _could_be_fitted(model) else _COLLECT]
     if after.values["ece"] < _SOME * model.before.values["ece"]:
         temperature = f"T = {scaling.temperature:.4g} (by {scaling.criterion})"
         steps.append(f"Divide the logits by {temperature} before the softmax: accuracy stays the same.")
         if scaling.source == "cross":
             steps.append("Fit T on validation predictions before you use it: focalcal calibrate VAL TEST --out FILE.")
     if shows_miscalibration(after):
-        steps.append(f"One temperature is not enough: {_OTHERS}, or train with a focal loss (flsd-53).")
-    return steps or [f"One temperature hardly changes it: {_OTHERS}."]
+        steps.append(f"One temperature is not enough: {_other_methods(model)}, or train with a focal loss (flsd-53).")
+    return steps or [f"One temperature hardly changes it: {_other_methods(model)}."]
+
+
+def _other_methods(model: ReportedModel) -> str:
+    """Name methods for such data: one number per sample has no classes to tell apart."""
+    methods = "vector, dirichlet" if model.before.of == "top" else "platt, beta"
+    return f"try --method {methods} or isotonic with focalcal calibrate"
+
+
+def _no_temperature(model: ReportedModel) -> str:
+    advice = _other_methods(model)
+    return f"No temperature is best here: {advice}, on samples that are right and samples that are wrong."
 
 
 def _could_be_fitted(model: ReportedModel) -> bool:

@@ -133,6 +133,13 @@ class CsvTable(Table):
         types = dict.fromkeys(columns, pa.string())
         for part, field in fields.items():
             types |= {column: self._type(part, field, column, fields) for column in field.columns}
+        for part in ("values", "labels", "correct", "weights"):
+            for column in fields[part].columns if part in fields else ():
+                if types[column] != self._type(part, fields[part], column, fields):
+                    raise ValueError(
+                        f"its column {self.names[column]!r} is read for {part}, as numbers, and as text too; copy it "
+                        "under another name to group by it."
+                    )
         for batch in self._read(types):
             for start in range(0, batch.num_rows, rows):
                 part = batch.slice(start, rows)
@@ -147,7 +154,7 @@ class CsvTable(Table):
         if part in TEXT_COLUMNS or part.startswith(GROUPS) or (field.single and column in self._lists):
             return pa.string()
         if part in ("predicted", "clusters") or (part == "labels" and "predicted" in parts):
-            return pa.int64() if part == "clusters" else pa.string()
+            return pa.string()
         if part in ("labels", "correct") and field.single:
             return _label_type(self._first_texts.get(column, ""))
         return self._float if part == "values" else pa.float64()

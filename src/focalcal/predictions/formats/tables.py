@@ -23,7 +23,7 @@ from focalcal.predictions.formats.parts import (
     find_parts,
 )
 from focalcal.predictions.formats.sources import RawBlock, Source
-from focalcal.predictions.groups import GroupColumn
+from focalcal.predictions.groups import GroupColumn, number_texts
 from focalcal.predictions.read_options import Choices, Key
 
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
@@ -231,6 +231,8 @@ class TableSource(Source):
             return columns[0].to_pylist()
         if part.startswith(GROUPS) or part == "predicted" or (part == "labels" and "predicted" in self._fields):
             return _read_groups(columns[0], part.removeprefix(GROUPS))
+        if part == "clusters" and not pa.types.is_integer(columns[0].type):
+            return _read_clusters(columns[0])
         if pa.types.is_dictionary(columns[0].type) and field.single:
             columns = [columns[0].dictionary_decode()]
         if not field.single:
@@ -312,6 +314,13 @@ def _read_groups(column: pa.Array, name: str) -> GroupColumn:
     named = GroupColumn.from_values(encoded.dictionary.to_pylist(), name)
     codes = torch.from_numpy(encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64))
     return GroupColumn(named.codes[codes], named.names)
+
+
+def _read_clusters(column: pa.Array) -> np.ndarray:
+    """Number named clusters, the same name alike in every block."""
+    named = _read_groups(column, "clusters")
+    numbers: np.ndarray = number_texts(named.names)[named.codes.numpy()]
+    return numbers
 
 
 def _stack(columns: list[pa.Array]) -> np.ndarray:
