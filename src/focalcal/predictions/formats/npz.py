@@ -19,7 +19,7 @@ import numpy as np
 
 from focalcal.base.files import DAMAGE, parse_json, regular_file
 from focalcal.predictions.container import Predictions
-from focalcal.predictions.formats.contents import STATEMENT, check_contents, state_contents
+from focalcal.predictions.formats.contents import check_contents, state_contents
 from focalcal.predictions.formats.parts import (
     FACTS,
     Metadata,
@@ -77,8 +77,8 @@ def open_npz(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
                 pickled = layout.dtype.hasobject
                 arrays[name] = PickledArray(name) if pickled else ZipArray(path, info.filename, layout)
         _check_end(path)
-        if STATEMENT in archive.comment:
-            check_contents(archive.comment[archive.comment.index(STATEMENT) :].decode(), arrays)
+        if b"focalcal" in archive.comment or b'"arrays"' in archive.comment:
+            check_contents(archive.comment.removeprefix(_COMMENT).decode(), arrays)
     return ArraySource(arrays, _take_facts(arrays), choices)
 
 
