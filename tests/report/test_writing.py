@@ -42,7 +42,8 @@ def test_the_verdict_is_in_words(pages):
     text = visible(pages("single"))
     assert re.search(r"<h2[^>]*>Over-confident by 13.8 points</h2>", text)
     assert "repairs most of it: ECE falls from 14.98% to" in text
-    assert "which is within what a perfect model would show at this sample size" in text
+    assert "Then a perfectly calibrated model would show" in text
+    assert "no miscalibration detected" in text
     assert "fitted on 800 validation samples" in text
 
 
@@ -152,7 +153,9 @@ def test_ood_predictions_by_name(tmp_path):
 def test_unusual_predictions(tmp_path, labels):
     preds = world(120, 3)
     if labels == "soft":
-        preds = Predictions.from_logits(preds.values, torch.nn.functional.one_hot(preds.labels, 3) * 3 + 1)
+        preds = Predictions.from_logits(
+            preds.values, torch.nn.functional.one_hot(preds.labels, 3) * 3 + 1, labels_are="counts"
+        )
     elif labels == "weighted":
         preds = Predictions.from_logits(preds.values, preds.labels, weights=torch.arange(120) % 3)
     else:
