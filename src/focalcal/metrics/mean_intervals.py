@@ -106,4 +106,5 @@ def _wilson(share: float, error: float, most: float, z: float) -> Interval:
         return math.nan, math.nan
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     reach = z / (1 + z**2 / n) * math.sqrt(spread / n + z**2 / (4 * n**2))
-    return max(middle - reach, 0.0), min(middle + reach, 1.0)
+    # Rounding must not leave the share itself outside.
+    return max(min(middle - reach, share), 0.0), min(max(middle + reach, share), 1.0)

@@ -215,11 +215,12 @@ def _line(found: Figures, loss: str) -> dict[str, Cell]:
 
 
 def _verdict(translated: Sequence[TranslatedRun], found: Figures, losses: Sequence[str]) -> Iterator[str]:
-    for scaling, when in (("pre", "before"), ("post", "after")):
+    for scaling, when in (("pre", "before"), ("post", "after")) if len(losses) > 1 else ():
         best = min(losses, key=lambda loss: found[loss, "ece", scaling].value)
         yield f"{best} has the lowest ECE of tokens {when} scaling ({found[best, 'ece', scaling].value:.2f}%)."
-    best = max(losses, key=lambda loss: found[loss, "bleu", "pre"].value)
-    yield f"{best} has the highest BLEU ({found[best, 'bleu', 'pre'].value:.2f}); {_compare(translated, losses)}"
+    if len(losses) > 1:
+        best = max(losses, key=lambda loss: found[loss, "bleu", "pre"].value)
+        yield f"{best} has the highest BLEU ({found[best, 'bleu', 'pre'].value:.2f}); {_compare(translated, losses)}"
     for loss in losses:
         yield _scaling_and_bleu([one for one in translated if one.run.loss == loss], found, loss)
 
@@ -227,8 +228,6 @@ def _verdict(translated: Sequence[TranslatedRun], found: Figures, losses: Sequen
 def _compare(translated: Sequence[TranslatedRun], losses: Sequence[str]) -> str:
     """Compare the losses of the first seed with the first of them by the paired bootstrap."""
     first = {one.run.loss: one for one in reversed(translated)}
-    if len(losses) < 2:
-        return "there is nothing to compare it with."
     systems = {loss: first[loss].translations(1.0) for loss in losses}
     baseline, *others = compare_bleu(systems, first[losses[0]].references)
     shown = [f"{one.system} {one.score - baseline.score:+.2f} (p = {one.p_value:.2f})" for one in others]
