@@ -42,3 +42,8 @@ def test_the_papers_table_figure_and_study_are_made_from_it(results):
     claims = study.claims(found)
     assert all(claim.verdict != "cannot be tested here" for claim in claims)
     assert "T of highest BLEU" in study_markdown(study, found, claims)
+
+
+@pytest.mark.parametrize("name", [name for name in STUDIES if name != "theory"])
+def test_other_studies_leave_translators_out_where_they_have_nothing_for_them(results, name):
+    assert all(claim.verdict for claim in STUDIES[name].claims(find_results([results])))

@@ -24,7 +24,9 @@ def least_nll(run: KeptRun) -> tuple[dict[str, Any], dict[str, Any]]:
 def first_runs(results: Sequence[ResultSet], loss: str) -> Iterator[tuple[ResultSet, KeptRun]]:
     """Yield the first seed of a loss in every result that has its history."""
     for result in results:
-        run = next((one for one in result.runs if one.loss == loss and one.history), None)
+        runs = (one for one in result.runs if one.loss == loss and one.history)
+        # Translators do not record what the network says about its training samples.
+        run = next((one for one in runs if "nll" in one.history[-1]["train"]), None)
         if run is not None:
             yield result, run
 

@@ -8,7 +8,7 @@ from focalcal.paper.comparing import against, figure
 from focalcal.paper.result_folders import ResultSet
 
 _FOCAL, _OTHERS = "fl-1", ("cross-entropy", "ls-0.1")
-_NOTHING = "there are no results of a translation model; published figures only"
+_NOTHING = "there are no such runs of a translation model; published figures only"
 
 
 def translation_claims(results: Sequence[ResultSet]) -> list[Claim]:
