@@ -144,7 +144,7 @@ def _measure_translators(runs: Sequence[PlannedRun], order: Sequence[str]) -> Sw
         title=f"{title(recipe.data.name)}, {title(recipe.model.name)}",
         losses=tuple(found.lines),
         lines=found.lines,
-        caption=f"{_caption(recipe.select, names, 0.90, 'confidence intervals')} Error, ECE and NLL are of tokens, "
+        caption=f"{_caption(recipe.select, names, 0.90)} Error, ECE and NLL are of tokens, "
         "with sentences as clusters; BLEU is cased sacreBLEU with a beam of 5, its interval by a bootstrap of them.",
         verdict=found.verdict,
         rows=found.rows,
@@ -184,9 +184,7 @@ def _words(
     return sweep_verdict(found, losses, best, tied, means)
 
 
-def _caption(
-    select: str, seeds: Mapping[str, int], level: float | None, intervals: str = "bootstrap confidence intervals"
-) -> str:
+def _caption(select: str, seeds: Mapping[str, int], level: float | None) -> str:
     epoch = "the last epoch" if select == "last" else f"the epoch with the best validation {select}"
     counts = [f"{count} for {loss}" for loss, count in seeds.items() if count > 1]
     parts = []
@@ -195,7 +193,7 @@ def _caption(
     elif counts:
         parts.append(f"mean ± standard deviation over seeds ({', '.join(counts)})")
     if level is not None and 1 in seeds.values():
-        parts.append(f"{100 * level:g}% {intervals}{' of the losses with one seed' if counts else ''}")
+        parts.append(f"{100 * level:g}% confidence intervals{' of the losses with one seed' if counts else ''}")
     spread = f"; {' and '.join(parts)}" if parts else ""
     return (
         f"Test set, {epoch}; percent; before → after temperature scaling (T by validation ECE, as in the "
