@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from focalcal.base.files import check_destination
+from focalcal.base.measures import name_event
 from focalcal.base.progress import note, spinner
 from focalcal.cli.calibrate import learned_numbers, save_calibrated
 from focalcal.cli.inputs import open_input, predictions_file
@@ -76,7 +77,7 @@ def apply(
         return
     console = results()
     console.print(f"{only}: {counted(len(given), 'sample')} calibrated by {fitted.method}.", soft_wrap=True)
-    console.print(measured_by(given.of))
+    console.print(measured_by(given.of, name_event(given.of, given.class_names)))
     console.print(f"Wrote {out}{', with all other columns' if kept else ''}.", soft_wrap=True)
 
 
