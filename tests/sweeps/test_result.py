@@ -49,10 +49,7 @@ def test_losses_may_have_different_numbers_of_seeds(trained: Plan, tmp_path):
         if (run.loss, run.seed) != ("fl-3", 1):
             shutil.copytree(run.path, tmp_path / run.loss / f"seed-{run.seed}")
     found = measure_plan(uneven, bootstrap=50)
-    assert (
-        "over seeds (2 for cross-entropy) and 90% confidence intervals of the losses with one seed."
-        in found.caption
-    )
+    assert "over seeds (2 for cross-entropy) and 90% confidence intervals of the losses with one seed." in found.caption
     assert "± " in found.lines["cross-entropy"]["ece"].markdown()
     assert "[" in found.lines["fl-3"]["ece"].markdown()
     assert (

@@ -27,7 +27,7 @@ class _Views:
 
 
 def class_table(file: PredictionsFile, bins: int, level: float) -> Table | None:
-    """Measure the classes of a file and lay out both views; of answers the classes that they named, if those are known."""
+    """Measure the classes of a file and lay out both views; of answers, the classes that they named, if known."""
     import numpy as np  # imported on use, so that --help stays fast
     from rich.table import Table
     from rich.text import Text

@@ -238,14 +238,13 @@ def _short_gap(evaluation: Evaluation) -> str:
 
 
 def _describe(result: GroupResult) -> str:
-    values = result.evaluation.values
+    found = result.evaluation
     parts = [", ".join(result.findings)]
-    shown = [name for name in ("signed_gap", "error", "ece") if name in values]
-    parts += [
-        f"{describe_metric(name, result.evaluation.of, result.evaluation.event).title} {METRICS[name].format(values[name])}"
-        for name in shown
-    ]
-    return f"{result.name} ({'; '.join(parts)}; n = {result.evaluation.n:,})"
+    for name in ("signed_gap", "error", "ece"):
+        if name in found.values:
+            metric = describe_metric(name, found.of, found.event)
+            parts.append(f"{metric.title} {metric.format(found.values[name])}")
+    return f"{result.name} ({'; '.join(parts)}; n = {found.n:,})"
 
 
 def _named(names: Sequence[str]) -> str:

@@ -119,6 +119,11 @@ class StatisticsStore:
                 self._columns.setdefault(field.name, column.new_empty(self._capacity))[part] = column
         self._length += len(stats)
 
+    def rescale(self, factor: float) -> None:
+        """Multiply all weights so far by a power of two."""
+        if "weight" in self._columns:
+            self._columns["weight"][: self._length] *= factor
+
     def joined(self) -> SampleStatistics:
         """Return the statistics of everything added."""
         columns: dict[str, Any] = {name: column[: self._length] for name, column in self._columns.items()}
@@ -206,7 +211,7 @@ def note_on_clusters(number: int) -> str:
         >>> note_on_clusters(40)
         'Samples of one cluster depend on each other: intervals and tests are those of 40 clusters.'
     """
-    few = "" if number >= FEW_CLUSTERS else f"; fewer than {FEW_CLUSTERS} make them rough"
+    few = "" if number >= FEW_CLUSTERS else f", and rough, because these are fewer than {FEW_CLUSTERS}"
     return f"Samples of one cluster depend on each other: intervals and tests are those of {number:,} clusters{few}."
 
 

@@ -160,6 +160,13 @@ def can_be_masked(numbers: Sequence[int], num_classes: int) -> bool:
     return not numbers or (numbers[0] >= 0 and numbers[-1] < num_classes and num_classes - len(numbers) >= 2)
 
 
+def show_masked(masked: tuple[int, ...]) -> list[str]:
+    """Say which classes are masked, in a ``repr``: nothing if none are, and their number if they are many."""
+    if not masked:
+        return []
+    return [f"masked_classes={masked}" if len(masked) <= 8 else f"{len(masked)} masked classes"]
+
+
 def _shorten(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
