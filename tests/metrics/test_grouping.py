@@ -245,5 +245,5 @@ def test_groups_that_are_the_labels_are_pointed_out():
 
 def test_the_number_of_clusters_is_told():
     preds = Predictions.from_probs(np.full(40, 0.5), np.arange(40) % 2, clusters=np.arange(40) // 4)
-    assert "those of 10 clusters, and rough" in evaluate(preds, metrics=["ece"]).notes[0]
-    assert evaluate(preds, metrics=["ece"], intervals=False).notes == ()
+    for intervals in (True, False):  # the test of calibration counts them, too
+        assert "those of 10 clusters, and rough" in evaluate(preds, metrics=["ece"], intervals=intervals).notes[0]
