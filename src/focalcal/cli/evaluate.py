@@ -250,11 +250,11 @@ class _Measurement:
 
         for gate in self.gates:
             met = gate.is_met(self.judged(gate))
-            words, style = ("met", "green") if met else ("NOT MET", "bold red")
+            words, style = ("passed", "green") if met else ("FAILED", "bold red")
             results().print(Text(f"{gate.option}: {words}", style=style))
         if self.each_group:
             failed = sum(not one["met"] for one in self.judged_groups)
-            results().print(f"--each-group: {len(self.judged_groups) - failed:,} met, {failed:,} not met")
+            results().print(f"--each-group: {len(self.judged_groups) - failed:,} passed, {failed:,} failed")
             if said := not_judged(self.gates, self.evaluation, self.judged_groups):
                 results().print(said)
 
