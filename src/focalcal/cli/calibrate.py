@@ -412,7 +412,7 @@ class _Calibration:
 
 
 def _candidate_table(candidates: Sequence[Candidate]) -> Table:
-    """What cross-validation found about each method that ``auto`` tried."""
+    """Print what cross-validation found about each method that ``auto`` tried."""
     from rich.table import Table
 
     table = Table("candidate", "held-out log-loss", "weight", "seconds", "note")

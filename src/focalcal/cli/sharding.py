@@ -39,7 +39,7 @@ class ShardOptions:
 
     @property
     def engine(self) -> Engine:
-        """Where shards are read."""
+        """Place where shards are read."""
         if self.on not in ("local", "ray"):
             raise ValueError(f"--on must be local or ray, not {self.on!r}.")
         return cast("Engine", self.on)

@@ -17,7 +17,7 @@ _MOST_NAMED = 8
 
 @dataclass(frozen=True)
 class Difference:
-    """How two models differ in one metric.
+    """The difference of two models in one metric.
 
     Attributes:
         metric: its name.
@@ -42,7 +42,7 @@ class Difference:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the test and the interval both say that the metric differs."""
+        """True if the test and the interval both say that the metric differs."""
         outside = self.interval[0] > 0 or self.interval[1] < 0
         # 1 − 0.9 is a little less than 0.1.
         return outside and self.adjusted_p_value <= 1 - self.level + 1e-12
@@ -72,7 +72,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How two models differ: ``comparison["ece"].verdict``.
+    """The differences of two models: ``comparison["ece"].verdict``.
 
     Attributes:
         names: of the two models.

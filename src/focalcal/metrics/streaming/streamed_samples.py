@@ -51,7 +51,7 @@ class StreamedSamples:
 
     @property
     def measured(self) -> Of:
-        """What calibration is measured of; the predicted class as long as nothing was added."""
+        """The measure of calibration; the predicted class as long as nothing was added."""
         return self.of or "top"
 
     @property
@@ -61,7 +61,7 @@ class StreamedSamples:
 
     @property
     def compact(self) -> bool:
-        """Whether no sample is kept, for shards of very large data."""
+        """True if no sample is kept, for shards of very large data."""
         return self._resolution == COMPACT
 
     @property

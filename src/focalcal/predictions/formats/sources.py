@@ -192,7 +192,7 @@ def check_unpacked(name: str, unpacked: int, packed: int) -> None:
     if unpacked > max(PLAUSIBLE_BYTES, PLAUSIBLE_RATIO * packed):
         raise ValueError(
             f"its {name} unpacks from {packed:,} to {unpacked:,} bytes, more than {PLAUSIBLE_BYTES:,} bytes and "
-            f"{PLAUSIBLE_RATIO} times its size; if it is no bomb, save it without compression."
+            f"{PLAUSIBLE_RATIO} times its size; if you trust it, save it without compression."
         )
 
 
