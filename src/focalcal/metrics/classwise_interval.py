@@ -199,7 +199,7 @@ class ClasswiseInterval:
 
     @cached_property
     def _shares(self) -> Array:
-        """What each sample adds, (2, N): in the direction that the other folds choose, and in that of the estimate."""
+        """Sums of each sample, (2, N): in the direction that the other folds choose, and in that of the estimate."""
         preds, rows = self._preds, self._rows
         chosen = preds if rows.step in (None, 1) else preds.select(torch.arange(len(preds))[rows])
         return sample_shares(chosen, self._directions, self._unit[rows] % FOLDS) / preds.num_classes

@@ -22,7 +22,7 @@ DEFAULT = Path("results")
 
 @dataclass(frozen=True)
 class KeptRun:
-    """What is left of one run: its history, and perhaps recordings and predictions.
+    """Remains of one run: its history, and perhaps recordings and predictions.
 
     Attributes:
         loss, seed: Of the run.

@@ -99,7 +99,7 @@ class Accumulator:
 
     @property
     def of(self) -> Of:
-        """What calibration is measured of; the predicted class as long as nothing was added."""
+        """The measure of calibration; the predicted class as long as nothing was added."""
         return self._data.measured
 
     @property

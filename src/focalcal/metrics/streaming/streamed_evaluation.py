@@ -32,7 +32,7 @@ _NEEDS_OUTPUTS = "The calibration and refinement parts of NLL and Brier need the
 
 @dataclass(frozen=True)
 class _StreamedGaps:
-    """What honest intervals are made of."""
+    """The data that honest intervals are made of."""
 
     table: BinSums
     sums: RunningSums

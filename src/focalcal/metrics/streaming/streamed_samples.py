@@ -58,7 +58,7 @@ class StreamedSamples:
 
     @property
     def measured(self) -> Of:
-        """What calibration is measured of; the predicted class as long as nothing was added."""
+        """The measure of calibration; the predicted class as long as nothing was added."""
         return self.of or "top"
 
     @property
@@ -68,7 +68,7 @@ class StreamedSamples:
 
     @property
     def compact(self) -> bool:
-        """Whether no sample is kept, for shards of very large data."""
+        """True if no sample is kept, for shards of very large data."""
         return self._resolution == COMPACT
 
     @property
