@@ -213,8 +213,8 @@ def _simple_evaluations(
     sizes = torch.bincount(codes, minlength=number).tolist()
     each = [{name: float(found[name][i]) for name in names} for i in range(number)]
     shape = preds.num_classes, request.bins
-    named = {"of": preds.of, "event": name_event(preds.of, preds.class_names)}
-    return [Evaluation(one, size, *shape, **named) for one, size in zip(each, sizes, strict=True)]
+    event = name_event(preds.of, preds.class_names)
+    return [Evaluation(one, size, *shape, of=preds.of, event=event) for one, size in zip(each, sizes, strict=True)]
 
 
 def _only(stats: SampleStatistics, chosen: Tensor) -> SampleStatistics:
