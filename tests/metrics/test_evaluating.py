@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from focalcal import metrics
 from focalcal.metrics import METRICS, evaluate
-from focalcal.metrics.bootstrap.intervals import checked_names
+from focalcal.metrics.bootstrap.intervals import check_names
 from focalcal.metrics.streaming import large_files
 from focalcal.predictions import Predictions, open_predictions
 from oracles import metrics as oracle

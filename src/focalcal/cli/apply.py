@@ -73,8 +73,8 @@ def apply(
         print_json({**content, "n": len(given), "of": given.of, "out": target.name, "kept_all_columns": kept})
         return
     console = results()
-    console.print(f"{only}: {counted(len(given), 'sample')} calibrated by {fitted.method}.", soft_wrap=True)
-    console.print(measured_by(given.of, name_event(given.of, given.class_names)))
+    console.print(f"{only}: {pluralise(len(given), 'sample')} calibrated by {fitted.method}.", soft_wrap=True)
+    console.print(describe_measure(given.of, name_event(given.of, given.class_names)))
     console.print(f"Wrote {out}{', with all other columns' if kept else ''}.", soft_wrap=True)
 
 

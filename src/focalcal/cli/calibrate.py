@@ -368,7 +368,7 @@ class _Calibration:
         """Print what was fitted, the metrics before and after, and what was written."""
         console, found = results(), self.before
         console.print(f"{self.test}: {data_size(found)}")
-        console.print(measured_by(found.of, found.event))
+        console.print(describe_measure(found.of, found.event))
         console.print(self._table())
         if candidates := getattr(self.calibrator, "candidates_", None):
             console.print(_candidate_table(candidates))
@@ -387,7 +387,7 @@ class _Calibration:
             table.add_column(heading, justify="right", no_wrap=True)
         for name in self.before.values:
             before, after = self.before.values[name], self.after.values[name]
-            cells = (written(name, before), written(name, after), written_change(name, after - before))
+            cells = (format_value(name, before), format_value(name, after), format_change(name, after - before))
             table.add_row(describe_metric(name, self.before.of, self.before.event).heading, *cells)
         for name, value in self.learned.items():
             title, neutral = _LEARNED[name]

@@ -237,7 +237,7 @@ class _Measurement:
         console, found = results(), self.evaluation
         split = "" if self.split is None else f", split {self.split}"
         console.print(f"{self.name}: {data_size(found)}{split}")
-        console.print(measured_by(found.of, found.event))
+        console.print(describe_measure(found.of, found.event))
         console.print(_metrics_table(found))
         for sentence in (*verdict(found), *found.notes, *([] if self.other_bins is None else [str(self.other_bins)])):
             console.print(sentence)
@@ -345,9 +345,9 @@ def _metrics_table(found: Evaluation) -> Table:
         if group not in (None, METRICS[name].group):
             table.add_section()
         group = METRICS[name].group
-        interval = written_interval(found.intervals.get(name), partial(written, name))
+        interval = format_interval(found.intervals.get(name), partial(format_value, name))
         metric = describe_metric(name, found.of, found.event)
-        cells = [written(name, value), interval, metric.reading]
+        cells = [format_value(name, value), interval, metric.reading]
         table.add_row(metric.heading, *(cells if found.intervals else cells[::2]))
     return table
 

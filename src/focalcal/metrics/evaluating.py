@@ -28,7 +28,6 @@ from focalcal.metrics.samples import (
     cluster_numbers,
     confidence_samples,
     count_clusters,
-    measured,
     note_on_clusters,
     predictions_of,
     prepare_predictions,

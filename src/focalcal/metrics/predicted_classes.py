@@ -24,7 +24,7 @@ from focalcal.metrics.samples import (
     block_statistics,
     cluster_numbers,
     confidence_samples,
-    measured,
+    prepare_predictions,
 )
 from focalcal.predictions import Predictions
 from focalcal.predictions.groups import PREDICTED
@@ -138,7 +138,7 @@ def calibration_by_class(preds: Predictions, *, level: float = 0.90) -> Predicte
         (0.25, [True, False])
     """
     check_resampling(1, level)
-    preds = measured(preds)
+    preds = prepare_predictions(preds)
     independent = cluster_numbers(preds) is None
     if has_named_classes(preds):
         named = preds.groups[PREDICTED]

@@ -57,8 +57,8 @@ def _facts(model: ReportedModel) -> str:
     split = "" if data.split is None else f", split {data.split}"
     soft = ", soft labels" if model.has_soft_labels else ""
     n, k, of = model.before.n, model.before.num_classes, model.before.of
-    classes = "" if of == "confidence" else f", {counted(k, 'class')}"
-    return f"{counted(n, 'sample')}{classes}{split}{soft}. {measured_by(of, model.before.event)}"
+    classes = "" if of == "confidence" else f", {pluralise(k, 'class')}"
+    return f"{pluralise(n, 'sample')}{classes}{split}{soft}. {describe_measure(of, model.before.event)}"
 
 
 def _tile(model: ReportedModel, name: str) -> dict[str, str]:

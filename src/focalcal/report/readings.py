@@ -46,7 +46,7 @@ def data_size(found: Evaluation) -> str:
     return f"{found.n:,} samples{classes}, {found.bins} bins"
 
 
-def measured_by(of: Of, event: str | None = None) -> str:
+def describe_measure(of: Of, event: str | None = None) -> str:
     """Say what calibration is measured of; ``event`` is what class 1 is called.
 
     Examples:

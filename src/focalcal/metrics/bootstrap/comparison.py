@@ -25,8 +25,8 @@ from focalcal.metrics.samples import (
     SampleStatistics,
     cluster_numbers,
     count_clusters,
-    measured,
     note_on_clusters,
+    prepare_predictions,
     sample_statistics,
 )
 from focalcal.predictions import Predictions
