@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from focalcal.base.files import regular_file
+from focalcal.base.files import check_unpacked, regular_file
 from focalcal.data.data_files import cache_folder, hash_file
 from focalcal.data.image_set import Images
+from focalcal.data.parquet_columns import read_columns
 from focalcal.data.tensor_cache import load_or_make
 
 # Pillow looks for nothing else, so that a file that is none of these is refused at once.
@@ -83,8 +84,12 @@ def _read(path: Path, image_column: str, label_column: str, size: int) -> dict[s
         with pq.ParquetFile(regular_file(path)) as file:
             _check_columns(path, file.schema_arrow, image_column, label_column)
             count = file.metadata.num_rows
+            try:
+                check_unpacked("images", 3 * size**2 * count, path.stat().st_size)
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from error
             images = decode_images(_encoded(path, file, image_column), count, size)
-            labels = file.read(columns=[label_column])[label_column]
+            labels = read_columns(path, [label_column])[label_column]
             if labels.null_count:
                 raise ValueError(f"{path} has {labels.null_count:,} rows without a label.")
             return {"images": images, "labels": torch.from_numpy(labels.to_numpy().astype("int64"))}
