@@ -43,16 +43,16 @@ def decode_images(encoded: Iterable[tuple[str, bytes]], count: int, size: int) -
 def _decoded(place: str, content: bytes, size: int) -> np.ndarray:
     from PIL import Image
 
+    width = height = size
     try:
         with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
+            width, height = image.size
             # Looked at before the pixels are unpacked: a small file can claim to be enormous.
-            if image.size != (size, size):
-                raise ValueError(
-                    f"{place}: the image has {image.width} × {image.height} pixels instead of {size} × {size}."
-                )
-            return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
-    except (OSError, SyntaxError, EOFError, TypeError, Image.DecompressionBombError) as error:
+            if (width, height) == (size, size):
+                return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+    except Exception as error:  # Pillow's readers meet damage with any exception
         raise ValueError(f"{place}: not an image, or a damaged one (PNG, JPEG or WebP is expected).") from error
+    raise ValueError(f"{place}: the image has {width} × {height} pixels instead of {size} × {size}.")
 
 
 def load_or_decode(name: str, source_hash: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:

@@ -147,7 +147,7 @@ def check_shapes(shapes: Mapping[str, tuple[int, ...]]) -> None:
     features, weight = shapes["features"], shapes["weight"]
     if len(features) != 2 or len(weight) != 2 or features[1] != weight[1] or not features[1]:
         raise ValueError(f"it is corrupt: features {features} do not fit the weight {weight}.")
-    lengths = {name: features[0] for name in ("labels", "sentences", "positions")} | {"frequencies": weight[0]}
+    lengths = dict.fromkeys(("labels", "sentences", "positions"), features[0]) | {"frequencies": weight[0]}
     for name, length in lengths.items():
         if name in shapes and shapes[name] != (length,):
             raise ValueError(f"it is corrupt: its {name} have shape {shapes[name]}, where ({length},) is expected.")

@@ -155,7 +155,9 @@ def read_task(file: Path, index: int) -> Task:
             raise ValueError(f"{folder!r} is not a folder of the sweep")
         path = file.parent / inside
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{file}, line {index + 1}, is not a task of a sweep ({error}); write the file again."
-        ) from error
-    return Task(load_recipe(recipe, changes), path)
+        where = f"{file}, line {index + 1}"
+        raise ValueError(f"{where}, is not a task of a sweep ({error}); write the file again.") from error
+    try:
+        return Task(load_recipe(recipe, changes), path)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{file}, line {index + 1}: {error}") from error
