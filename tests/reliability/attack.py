@@ -63,15 +63,15 @@ class Attack:
         self.data = list(data_files(folder / "material"))
         self.folders = Folders(folder, commands_every)
         self.kinds = {
-            self.attack_predictions: 60,
+            self.attack_predictions: 62,
             self.attack_calibrator: 9,
             self.attack_recipe: 9,
-            self.attack_data: 10,
-            self.folders.attack_run: 4,
-            self.folders.attack_sweep: 2,
-            self.folders.attack_results: 2,
-            self.folders.attack_translator: 2,
-            self.folders.attack_shards: 2,
+            self.attack_data: 11,
+            self.folders.attack_run: 3,
+            self.folders.attack_sweep: 1.5,
+            self.folders.attack_results: 1.5,
+            self.folders.attack_translator: 1.5,
+            self.folders.attack_shards: 1.5,
         }
 
     def case(self, number: int) -> str:

@@ -92,7 +92,7 @@ class Folders:
         """Read and measure a sweep."""
         out, what = self._tampered(source, self.sweep)
         found = refused_or(out, lambda: _read_results(out), named=False)
-        if number % self.commands_every < 5:
+        if number % self.commands_every < 3:
             small = ("--losses", ",".join(LOSSES), "--bootstrap", "2", "--no-report", "--quiet")
             self._run_commands(
                 source,
@@ -108,7 +108,7 @@ class Folders:
         """Read collected results, and make the paper's pages of them."""
         results, what = self._tampered(source, self.results)
         found = refused_or(results, lambda: _read_results(results), named=False)
-        if number % self.commands_every < 5:
+        if number % self.commands_every < 3:
             one = results.with_name("figure.png")
             self._run_commands(
                 source,
@@ -128,7 +128,7 @@ class Folders:
             tokens = opened.files.predictions("test")
             refused_or(tokens, lambda: evaluate(open_predictions(tokens), intervals=False), named=tokens.is_file())
             refused_or(run, lambda: opened.network(data=None) if number % 20 == 0 else None, named=False)
-        if number % self.commands_every < 5:
+        if number % self.commands_every < 3:
             lines = run.with_name("lines.en")
             lines.write_text("ba de\n\nki\n")
             self._run_commands(
@@ -154,7 +154,7 @@ class Folders:
         skipped = evaluate_shards(pattern, by=by, workers=1, skip_bad_shards=True)
         if skipped.n < 16 or (found is not None and found.n != skipped.n):
             raise Failure(f"{skipped.n} samples are left where one shard of three was skipped")
-        if number % self.commands_every < 10:
+        if number % self.commands_every < 3:
             scored = ("--out", folder.with_name("scored"), "--workers", 1)
             self._run_commands(
                 source,
