@@ -142,8 +142,8 @@ class TestThresholds:
     def test_met(self, focalcal, over_confident):
         ran = focalcal("evaluate", over_confident, "--bootstrap", 0, "--max-ece", 0.9, "--min-accuracy", 0.1)
         assert (ran.code, ran.err) == (0, "")
-        assert "--max-ece 0.9: met" in ran.out
-        assert "--min-accuracy 0.1: met" in ran.out
+        assert "--max-ece 0.9: passed" in ran.out
+        assert "--min-accuracy 0.1: passed" in ran.out
 
     def test_exceeded(self, focalcal, over_confident):
         ran = focalcal(
@@ -154,7 +154,7 @@ class TestThresholds:
         assert f"ece is {values['ece']:.6g}, above --max-ece 0.02." in ran.err
         assert f"accuracy is {values['accuracy']:.6g}, below --min-accuracy 0.99." in ran.err
         assert "nll" not in ran.err
-        assert "--max-nll 99: met" in ran.out
+        assert "--max-nll 99: passed" in ran.out
 
     def test_json_is_complete_where_a_bound_is_not_kept(self, focalcal, over_confident):
         ran = focalcal("evaluate", over_confident, "--json", "--bootstrap", 0, "--max-ece", 0.02, "--max-error", 1)

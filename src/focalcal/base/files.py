@@ -117,7 +117,7 @@ class _Bounded(io.RawIOBase):
         count = self._stream.readinto(buffer)
         self._read += count
         if self._read > self._most:
-            raise ValueError(f"it unpacks to more than {self._most:,} bytes; if it is no bomb, unpack it first.")
+            raise ValueError(f"it unpacks to more than {self._most:,} bytes; if you trust it, unpack it first.")
         return count
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ def check_unpacked(name: str, unpacked: int, packed: int) -> None:
     if unpacked > most_unpacked(packed):
         raise ValueError(
             f"its {name} unpacks from {packed:,} to {unpacked:,} bytes, more than {PLAUSIBLE_BYTES:,} bytes and "
-            f"{PLAUSIBLE_RATIO} times its size; if it is no bomb, save it without compression."
+            f"{PLAUSIBLE_RATIO} times its size; if you trust it, save it without compression."
         )
 
 

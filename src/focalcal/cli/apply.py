@@ -11,9 +11,9 @@ from focalcal.base.files import check_destination
 from focalcal.base.progress import note, spinner
 from focalcal.cli.calibrate import learned_numbers, save_calibrated
 from focalcal.cli.inputs import open_input, predictions_file
-from focalcal.cli.options import READ_OPTIONS, Json, packed
+from focalcal.cli.options import READ_OPTIONS, Json, packed, packed_as
 from focalcal.cli.output import print_json, results
-from focalcal.cli.sharding import ClusterAddress, ShardOptions, ShardsOn, ShardWorkers, SkipBadShards, are_shards
+from focalcal.cli.sharding import ShardOptions, are_shards
 from focalcal.report.readings import counted, measured_by
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 @packed("reading", READ_OPTIONS)
+@packed_as("sharded", ShardOptions)
 def apply(
     calibrator: Annotated[Path, typer.Argument(metavar="CALIBRATOR", help="What calibrate --save-calibrator wrote.")],
     predictions: Annotated[
@@ -32,13 +33,10 @@ def apply(
     out: Annotated[
         str, typer.Option(help="Where the calibrated predictions go; a folder for shards.", show_default=False)
     ],
-    on: ShardsOn = "local",
-    workers: ShardWorkers = None,
-    address: ClusterAddress = None,
-    skip_bad_shards: SkipBadShards = False,
     json: Json = False,
     *,
     reading: dict[str, Any],
+    sharded: ShardOptions,
 ) -> None:
     """Calibrate new predictions with a saved calibrator.
 
@@ -58,7 +56,6 @@ def apply(
     from focalcal.predictions.formats import find_format
 
     fitted = load_calibrator(calibrator)
-    sharded = ShardOptions(on, workers, address, skip_bad_shards)
     if are_shards(predictions, sharded):
         _apply_to_shards(fitted, predictions, out, sharded, reading, json)
         return

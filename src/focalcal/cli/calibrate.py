@@ -14,9 +14,9 @@ import typer
 from focalcal.base.files import check_destination, distinct_names
 from focalcal.base.progress import note, spinner
 from focalcal.cli.inputs import open_input, predictions_file
-from focalcal.cli.options import READ_MANY_OPTIONS, Json, option, packed
+from focalcal.cli.options import READ_MANY_OPTIONS, Json, option, packed, packed_as
 from focalcal.cli.output import print_json, results
-from focalcal.cli.sharding import ClusterAddress, ShardOptions, ShardsOn, ShardWorkers, SkipBadShards, are_shards
+from focalcal.cli.sharding import ShardOptions, are_shards
 from focalcal.metrics.catalogue import describe_metric, names_for
 from focalcal.report.readings import data_size, measured_by, written, written_change
 
@@ -50,6 +50,7 @@ _LEARNED = {"temperature": ("temperature T", 1.0), "gamma": ("focal γ", 0.0)}
 
 @packed("options", METHOD_OPTIONS)
 @packed("reading", READ_MANY_OPTIONS)
+@packed_as("sharded", ShardOptions)
 def calibrate(
     files: Annotated[
         list[str],
@@ -80,14 +81,11 @@ def calibrate(
     allow_test: Annotated[
         bool, typer.Option("--allow-test", help="Fit on test data, or on the same samples, all the same.")
     ] = False,
-    on: ShardsOn = "local",
-    workers: ShardWorkers = None,
-    address: ClusterAddress = None,
-    skip_bad_shards: SkipBadShards = False,
     json: Json = False,
     *,
     options: dict[str, Any],
     reading: dict[str, Any],
+    sharded: ShardOptions,
 ) -> None:
     """Repair the confidence of a classifier: fit on validation predictions, apply to test predictions.
 
@@ -112,7 +110,6 @@ def calibrate(
             f"`focalcal apply {calibrator} {files[0]} --out FILE`."
         )
     chosen = _build(method, options, bins)
-    sharded = ShardOptions(on, workers, address, skip_bad_shards)
     if any(are_shards([file], sharded) for file in files):
         done = _calibrate_shards(files, chosen, bins, sharded, reading, allow_test, out, save_calibrator)
         written_paths = [path for path in (out, save_calibrator) if path is not None]
@@ -415,7 +412,7 @@ class _Calibration:
 
 
 def _candidate_table(candidates: Sequence[Candidate]) -> Table:
-    """What cross-validation found about each method that ``auto`` tried."""
+    """Print what cross-validation found about each method that ``auto`` tried."""
     from rich.table import Table
 
     table = Table("candidate", "held-out log-loss", "weight", "seconds", "note")

@@ -19,9 +19,9 @@ from focalcal.cli.gates import GATE_OPTIONS, Gate, Judge, checked_side, chosen_g
 from focalcal.cli.group_tables import group_failures, judge_groups, not_judged, print_group_table
 from focalcal.cli.inputs import open_input
 from focalcal.cli.ood import measure_ood, named_files, print_ood
-from focalcal.cli.options import READ_OPTIONS, Bins, Bootstrap, Json, Level, Seed, names_in, packed
+from focalcal.cli.options import READ_OPTIONS, Bins, Bootstrap, Json, Level, Seed, names_in, packed, packed_as
 from focalcal.cli.output import command_line, print_json, results
-from focalcal.cli.sharding import ClusterAddress, ShardOptions, ShardsOn, ShardWorkers, SkipBadShards, are_shards
+from focalcal.cli.sharding import ShardOptions, are_shards
 from focalcal.metrics.catalogue import METRICS, describe_metric
 from focalcal.report.readings import data_size, measured_by, written, written_interval
 from focalcal.report.verdict import verdict
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 @packed("gates", GATE_OPTIONS)
 @packed("reading", READ_OPTIONS)
+@packed_as("sharded", ShardOptions)
 def evaluate(
     predictions: Annotated[
         list[str],
@@ -78,16 +79,13 @@ def evaluate(
         typer.Option(metavar="NAME=FILE", help="Predictions on out-of-distribution data; a run's own are found."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Also write a report, as HTML, to this file.")] = None,
-    on: ShardsOn = "local",
-    workers: ShardWorkers = None,
-    address: ClusterAddress = None,
-    skip_bad_shards: SkipBadShards = False,
     classes: Annotated[
         bool, typer.Option("--classes", help="Also print a table of classes, by prediction and by label.")
     ] = False,
     json: Json = False,
     *,
     reading: dict[str, Any],
+    sharded: ShardOptions,
     gates: dict[str, float],
 ) -> None:
     """Measure how far a classifier's confidence can be trusted.
@@ -133,7 +131,6 @@ def evaluate(
             raise ValueError("A report of shards needs them as one pattern in quotes: 'preds/*.parquet'.")
         check_destination(report, [path for path in predictions if Path(path).is_file()])
     chosen, side = names_in(metrics, "--metrics"), checked_side(judge)
-    sharded = ShardOptions(on, workers, address, skip_bad_shards)
     if classes and (json or are_shards(predictions, sharded) or is_remote(predictions[0])):
         raise ValueError("--classes prints a table of one local file; leave it out, or --json.")
     outside: list[dict[str, Any]] = []
@@ -253,11 +250,11 @@ class _Measurement:
 
         for gate in self.gates:
             met = gate.is_met(self.judged(gate))
-            words, style = ("met", "green") if met else ("NOT MET", "bold red")
+            words, style = ("passed", "green") if met else ("FAILED", "bold red")
             results().print(Text(f"{gate.option}: {words}", style=style))
         if self.each_group:
             failed = sum(not one["met"] for one in self.judged_groups)
-            results().print(f"--each-group: {len(self.judged_groups) - failed:,} met, {failed:,} not met")
+            results().print(f"--each-group: {len(self.judged_groups) - failed:,} passed, {failed:,} failed")
             if said := not_judged(self.gates, self.evaluation, self.judged_groups):
                 results().print(said)
 

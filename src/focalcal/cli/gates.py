@@ -81,7 +81,7 @@ class Gate:
         if judge == "upper":
             what = f"the {'upper' if self.side == 'max' else 'lower'} end of the interval of {self.metric}"
         if math.isnan(value):
-            return f"{what} is undefined on these predictions, so {self.option} is not met."
+            return f"{what} is undefined on these predictions, so {self.option} fails."
         short = f"{value:.6g}"
         shown = short if float(short) != self.limit else repr(value)
         return f"{what} is {shown}, {'above' if self.side == 'max' else 'below'} {self.option}."

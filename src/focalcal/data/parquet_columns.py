@@ -27,7 +27,7 @@ def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(columns), use_threads=False):
             taken += sum(_unpacked(column) for column in batch.columns)
             if taken > most:
-                raise ValueError(f"{path} unpacks to more than {most:,} bytes; if it is no bomb, split it.")
+                raise ValueError(f"{path} unpacks to more than {most:,} bytes; if you trust it, split it.")
             batches.append(batch)
         # A file without a row has no batch, but a schema.
         return pa.Table.from_batches(batches) if batches else file.read(columns=list(columns))

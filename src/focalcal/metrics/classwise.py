@@ -34,7 +34,7 @@ class ClassGaps:
 
 @dataclass(frozen=True)
 class ClassTable:
-    """What fell into each bin of each class's probability; shape (K, bins) each, int64 where nothing was weighted.
+    """Sums of each bin of each class's probability; shape (K, bins) each, int64 where nothing was weighted.
 
     Attributes:
         count: The number, or total weight, of samples whose probability of the class lies in the bin.
@@ -55,7 +55,7 @@ class ClassTable:
 
 @dataclass(frozen=True)
 class ClassSums:
-    """What a `ClassTable` is made of, added up block by block in the tensors given; by bin first, (bins, K).
+    """Sums that a `ClassTable` is made of, added up block by block in the tensors given; by bin first, (bins, K).
 
     Attributes:
         count: As in the table, except for the first bin, which is left at 0 and worked out at the end.

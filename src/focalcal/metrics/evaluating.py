@@ -38,7 +38,7 @@ from focalcal.predictions.masking import answer_classes
 
 Predicted = Predictions | PredictionsFile | str | os.PathLike[str]
 
-# A file of at most so many bytes, and so many outputs, is read whole; a larger one is read in blocks.
+# A file of at most this many bytes, and this many outputs, is read whole; a larger one is read in blocks.
 READ_WHOLE_BYTES, READ_WHOLE_VALUES = 2**28, 2**26
 # Sums that need more of a sample than its confidence and whether it is right.
 _OF_STATISTICS: set[Source] = {"means", "classes", "outputs"}

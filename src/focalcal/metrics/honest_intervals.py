@@ -60,7 +60,7 @@ class RankedUnits:
 
 
 class GapSums(Protocol):
-    """What honest intervals are made of."""
+    """The data that honest intervals are made of."""
 
     @property
     def table(self) -> BinSums:
@@ -128,7 +128,7 @@ class SampledGaps:
 
 
 def samples_in_cells(samples: ConfidenceSamples, cell: npt.NDArray[np.int64], unit: Tensor, cells: int) -> CellSamples:
-    """Say in which of so many cells, and of which unit, each sample is."""
+    """Find the cell and the unit of each sample."""
     columns = (samples.confidence.numpy(), samples.correct.numpy(), samples.mass.numpy())
     return CellSamples(cell, *columns, unit.numpy(), cells)
 

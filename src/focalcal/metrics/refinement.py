@@ -1,4 +1,4 @@
-"""Which part of a loss is miscalibration, and which part would be left after repair.
+"""Parts of a loss: miscalibration, and what would be left after repair.
 
     loss = calibration + refinement,   refinement = min over T of the mean loss of softmax(z / T)
 
@@ -60,7 +60,7 @@ class LossSplit:
 
     @property
     def calibration(self) -> float:
-        """What the temperature takes away: total − refinement; NaN where both are infinite."""
+        """The part that the temperature takes away: total − refinement; NaN where both are infinite."""
         return self.total - self.refinement
 
 

@@ -20,7 +20,7 @@ from focalcal.predictions import Kind, Predictions
 from focalcal.predictions.masking import answers
 from focalcal.predictions.rows import check_kind
 
-# Three blocks of so many float64 numbers stay in the cache. With few classes the numbers kept for each sample weigh
+# Three blocks of this many float64 numbers stay in the cache. With few classes the numbers kept for each sample weigh
 # more than its outputs, and the number of samples is what must not be large.
 _BLOCK_VALUES = 2**18
 _BLOCK_ROWS = 2**16
@@ -76,7 +76,7 @@ class SampleStatistics(ConfidenceSamples):
 
     @property
     def right(self) -> Tensor:
-        """Whether the predicted class is the label, which of a score is not what its calibration is about."""
+        """True if the predicted class is the label, which of a score is not what its calibration is about."""
         return self.prediction == self.label
 
 
@@ -361,7 +361,7 @@ def _brier(probs: Tensor, label: Tensor, spare: Tensor) -> Tensor:
 
 
 def _rank(values: Tensor, label: Tensor, right: Tensor, *scratch: Tensor) -> Tensor:
-    """How many classes come before the label; a right prediction needs no look. The last two are memory to write in."""
+    """Count the classes before the label; a right prediction needs no look. The last two are memory to write in."""
     rank = torch.zeros_like(label)
     wrong = torch.nonzero(~right)[:, 0]
     size = len(wrong) * values.shape[1]

@@ -207,7 +207,7 @@ def mean_of(values: Tensor, stats: SampleStatistics, chosen: Tensor | None = Non
     """Compute the mean, weighted as the samples are, of (N,) values, over all samples or the chosen ones (N,) bool."""
     weight = stats.weight
     if weight is not None:
-        # A sample that does not count must not: 0 · inf is no number.
+        # A sample that does not count must not: 0 · inf is not a number.
         chosen = weight > 0 if chosen is None else chosen & (weight > 0)
         weight = weight[chosen]
     values = values.double() if chosen is None else values[chosen].double()

@@ -1,4 +1,4 @@
-"""What a decoder has read: the keys and values of every layer, so that no subword is computed twice."""
+"""Memory of a decoder: the keys and values of every layer, so that no subword is computed twice."""
 
 import torch
 from torch import Tensor

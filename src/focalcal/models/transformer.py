@@ -121,8 +121,8 @@ class Transformer(nn.Module):
             source: (B, S) int64, padded at the end.
 
         Returns:
-            (B, S, width) the memory that the decoder attends to, and (B, 1, 1, S) bool, which of it is no padding; None
-            where there is no padding at all.
+            (B, S, width) the memory that the decoder attends to, and (B, 1, 1, S) bool, False where it is padding;
+            None where there is no padding at all.
         """
         real = source != self.padding
         mask = None if bool(real.all()) else real[:, None, None, :]
@@ -190,7 +190,7 @@ class Attention(nn.Module):
 
 
 class Residual(nn.Module):
-    """What surrounds a sub-layer f: x + dropout(f(x)), normalised before f or after the sum."""
+    """Surroundings of a sub-layer f: x + dropout(f(x)), normalised before f or after the sum."""
 
     def __init__(self, width: int, dropout: float, is_pre: bool) -> None:
         super().__init__()
@@ -244,7 +244,7 @@ class DecoderLayer(nn.Module):
         """Map (B · H, 1, width) to the same, for one more subword of B × H hypotheses; this is layer ``number``."""
         sentences, hypotheses = shape
         x = self.around[0](x, lambda y: self.attention(y, *state.append(number, *self.attention.project(y))))
-        # The hypotheses of a sentence share its memory: to it they are so many positions.
+        # The hypotheses of a sentence share its memory: to it they are further positions.
         x = x.reshape(sentences, hypotheses, -1)
         x = self.around[1](x, lambda y: self.cross(y, *state.memory[number], state.mask))
         out: Tensor = self.around[2](x, self.feedforward)

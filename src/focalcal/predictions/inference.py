@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from focalcal.base.measures import Of
 from focalcal.base.progress import tracked
-from focalcal.predictions.container import Predictions, check_whole, concatenate, from_rows
+from focalcal.predictions.construction import check_whole
+from focalcal.predictions.container import Predictions, concatenate, from_rows
 from focalcal.predictions.description import Columns, describe
 from focalcal.predictions.rows import Kind, check_kind, count_columns, prepare_rows
 

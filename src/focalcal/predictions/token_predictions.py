@@ -155,5 +155,5 @@ def check_shapes(shapes: Mapping[str, tuple[int, ...]]) -> None:
     if logits > max(_PLAUSIBLE_LOGITS, _PLAUSIBLE_RATIO * stored):
         raise ValueError(
             f"its {stored:,} numbers stand for {logits:,} logits, more than {_PLAUSIBLE_LOGITS:,} and "
-            f"{_PLAUSIBLE_RATIO:,} times their number; if it is no bomb, save the logits."
+            f"{_PLAUSIBLE_RATIO:,} times their number; if you trust it, save the logits."
         )

@@ -128,7 +128,7 @@ def _for_people(difference: Difference, when: str) -> dict[str, Any]:
         "difference": written_change(metric, difference.difference),
         "interval": written_interval(difference.interval, partial(written_change, metric)),
         "p": "< 0.001" if difference.adjusted_p_value < 0.001 else f"{difference.adjusted_p_value:.3f}",
-        "significant": difference.is_shown,
+        "significant": difference.is_significant,
         "lower": lower,
         "numbers": difference.to_dict(),
     }

@@ -17,7 +17,7 @@ from focalcal.predictions import Predictions, PredictionsFile, concatenate
 from focalcal.report.model_sources import Data, check_classes, same_predictions
 from focalcal.report.readings import counted
 
-# A file too large for memory is fitted on every so many-th sample, which leaves about this many outputs (64 MB).
+# A file too large for memory is fitted on every n-th sample, which leaves about this many outputs (64 MB).
 _FITTED_VALUES = 2**24
 # Five parts while a fit takes no time, and two beyond that.
 _MANY_VALUES = 2**22

@@ -17,7 +17,7 @@ _BATCH_TOKENS = 8192
 
 @dataclass(frozen=True)
 class Translations:
-    """What a network made of some sentences.
+    """Translations of some sentences.
 
     Attributes:
         texts: The translations; "" for an empty line.

@@ -115,7 +115,7 @@ def _gaps_of_block(block: Predictions, probs: Tensor) -> Tensor:
 
 
 def _one_block(values: Tensor, rows: int) -> Iterator[Tensor]:
-    """What `gaps` gives, where all rows are at hand."""
+    """Compute what `gaps` gives, where all rows are at hand."""
     yield values
 
 

@@ -27,7 +27,7 @@ from focalcal.predictions import Predictions
 
 DEFAULT_METHOD: Method = "basic"
 
-# Beyond so many samples the jackknife leaves out groups; the acceleration that it estimates is the same.
+# Beyond this many samples the jackknife leaves out groups; the acceleration that it estimates is the same.
 JACKKNIFE_SAMPLES, JACKKNIFE_GROUPS = 1000, 200
 
 

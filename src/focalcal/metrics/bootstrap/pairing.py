@@ -36,7 +36,7 @@ def paired_with(a: Predictions, b: Predictions, names: tuple[str, str] = ("a", "
 
 
 def _places(wanted: tuple[str, ...], given: tuple[str, ...], names: tuple[str, str]) -> list[int]:
-    """Where each wanted id stands among the given ones."""
+    """Return the place of each wanted id among the given ones."""
     place = {name: number for number, name in enumerate(given)}
     for ids, name in ((wanted, names[0]), (given, names[1])):
         if len(set(ids)) != len(ids):

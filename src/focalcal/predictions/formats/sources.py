@@ -225,17 +225,23 @@ def take_from(file: Readable, layout: ArrayLayout) -> Take:
 
 
 @dataclass(frozen=True)
-class FileArray(StoredArray):
-    """An array at an offset in a file that is not compressed."""
+class LaidOutArray(StoredArray):
+    """An array in a file whose header says how its bytes are laid out."""
 
     path: str | os.PathLike[str]
-    offset: int
     layout: ArrayLayout
 
     @property
     def shape(self) -> tuple[int, ...]:
         """(N, ...)."""
         return self.layout.shape
+
+
+@dataclass(frozen=True)
+class FileArray(LaidOutArray):
+    """An array at an offset in a file that is not compressed."""
+
+    offset: int
 
     @contextmanager
     def reader(self) -> Iterator[Take]:
