@@ -38,7 +38,7 @@ from reliability.data_corpus import READERS, data_files
 from reliability.folders import Folders
 from reliability.mutations import NUMBERS, TEXTS, mutate
 
-SECONDS = 30  # for one case; a slow machine needs a hundredth of it
+SECONDS = 30  # of the processor for one case; a slow machine needs a hundredth of it
 
 
 @dataclass

@@ -71,14 +71,19 @@ def run_cli(*arguments) -> int:
 
 
 @contextlib.contextmanager
-def limited(seconds: int):
-    def hang(*_):
-        raise Failure(f"a hang of {seconds} s")
+def limited(seconds: float, waiting: float = 600):
+    """Interrupt what takes more than some seconds of the processor, or waits for ever; load of others does not count."""
 
-    before = signal.signal(signal.SIGALRM, hang)
-    signal.alarm(seconds)
+    def hang(*_):
+        raise Failure(f"a hang: {seconds} s of the processor, or {waiting} s of waiting")
+
+    limits = {signal.SIGPROF: (signal.ITIMER_PROF, seconds), signal.SIGALRM: (signal.ITIMER_REAL, waiting)}
+    before = {number: signal.signal(number, hang) for number in limits}
+    for timer, limit in limits.values():
+        signal.setitimer(timer, limit)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        for number, (timer, _) in limits.items():
+            signal.setitimer(timer, 0)
+            signal.signal(number, before[number])
