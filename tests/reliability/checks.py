@@ -72,7 +72,7 @@ def run_cli(*arguments) -> int:
 
 @contextlib.contextmanager
 def limited(seconds: float, waiting: float = 600):
-    """Interrupt what takes more than some seconds of the processor, or waits for ever; load of others does not count."""
+    """Interrupt what takes many seconds of the processor, or waits for ever; the load of others does not count."""
 
     def hang(*_):
         raise Failure(f"a hang: {seconds} s of the processor, or {waiting} s of waiting")

@@ -32,7 +32,7 @@ from focalcal.predictions.token_predictions import TokenPredictions
 from focalcal.sweeps import read_task
 from focalcal.sweeps.finished import read_index
 from focalcal.sweeps.result_rows import Row, read_rows, write_rows
-from focalcal.sweeps.translation_result import CurvePoint, read_curves, write_curves
+from focalcal.sweeps.translated_run import CurvePoint, read_curves, write_curves
 from reliability.corpus import Sample, token_predictions
 
 
