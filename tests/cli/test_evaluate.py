@@ -8,7 +8,7 @@ import pytest
 
 from focalcal.metrics import METRICS, ece, evaluate, mce
 from focalcal.predictions import Predictions
-from focalcal.report.readings import written
+from focalcal.report.readings import format_value
 from oracles.known_truth import logits_and_labels, predictions
 from oracles.real_files import REAL_FILES, real_predictions
 
@@ -27,10 +27,10 @@ def test_table_has_every_metric_as_the_library_gives_it(focalcal, over_confident
     rows = {cells[1].strip(): cells for line in ran.out.splitlines() if len(cells := line.split("│")) == 6}
     assert list(rows) == [METRICS[name].heading for name in expected.values]
     for name, value in expected.values.items():
-        assert rows[METRICS[name].heading][2].strip() == written(name, value)
+        assert rows[METRICS[name].heading][2].strip() == format_value(name, value)
         low, high = expected.intervals.get(name, (math.nan, math.nan))
         interval = rows[METRICS[name].heading][3].strip()
-        assert interval == ("" if math.isnan(low) else f"{written(name, low)} – {written(name, high)}")
+        assert interval == ("" if math.isnan(low) else f"{format_value(name, low)} – {format_value(name, high)}")
 
 
 def test_json_has_the_numbers_of_the_library(focalcal, over_confident):

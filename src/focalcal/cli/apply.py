@@ -11,17 +11,17 @@ from focalcal.base.files import check_destination
 from focalcal.base.progress import note, spinner
 from focalcal.cli.calibrate import learned_numbers, save_calibrated
 from focalcal.cli.inputs import open_input, predictions_file
-from focalcal.cli.options import READ_OPTIONS, Json, packed, packed_as
+from focalcal.cli.options import READ_OPTIONS, Json, pack_fields, pack_options
 from focalcal.cli.output import print_json, results
 from focalcal.cli.sharding import ShardOptions, are_shards
-from focalcal.report.readings import counted, measured_by
+from focalcal.report.readings import describe_measure, pluralise
 
 if TYPE_CHECKING:
     from focalcal.calibrators import Calibrator
 
 
-@packed("reading", READ_OPTIONS)
-@packed_as("sharded", ShardOptions)
+@pack_options("reading", READ_OPTIONS)
+@pack_fields("sharded", ShardOptions)
 def apply(
     calibrator: Annotated[Path, typer.Argument(metavar="CALIBRATOR", help="What calibrate --save-calibrator wrote.")],
     predictions: Annotated[
@@ -72,8 +72,8 @@ def apply(
         print_json({**content, "n": len(given), "of": given.of, "out": target.name, "kept_all_columns": kept})
         return
     console = results()
-    console.print(f"{only}: {counted(len(given), 'sample')} calibrated by {fitted.method}.", soft_wrap=True)
-    console.print(measured_by(given.of))
+    console.print(f"{only}: {pluralise(len(given), 'sample')} calibrated by {fitted.method}.", soft_wrap=True)
+    console.print(describe_measure(given.of))
     console.print(f"Wrote {out}{', with all other columns' if kept else ''}.", soft_wrap=True)
 
 
@@ -91,4 +91,4 @@ def _apply_to_shards(
         print_json({"method": fitted.method, **learned_numbers(fitted), **counts})
         return
     finished = f"; {len(done.finished)} were finished already" if done.finished else ""
-    results().print(f"Wrote {counted(len(done.written), 'file')} to {out}{finished}.", soft_wrap=True)
+    results().print(f"Wrote {pluralise(len(done.written), 'file')} to {out}{finished}.", soft_wrap=True)

@@ -76,7 +76,7 @@ READ_OPTIONS = [
 READ_MANY_OPTIONS = [parameter for parameter in READ_OPTIONS if parameter.name not in ("labels", "split")]
 
 
-def packed(into: str, options: Sequence[inspect.Parameter]) -> Callable[[Command], Command]:
+def pack_options(into: str, options: Sequence[inspect.Parameter]) -> Callable[[Command], Command]:
     """Give a command these options instead of its parameter ``into``, which gets those that were given, by name."""
 
     def keep_given(chosen: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def packed(into: str, options: Sequence[inspect.Parameter]) -> Callable[[Command
     return _exchange(into, options, keep_given)
 
 
-def packed_as(into: str, kind: type[Any]) -> Callable[[Command], Command]:
+def pack_fields(into: str, kind: type[Any]) -> Callable[[Command], Command]:
     """Give a command an option for each field of a dataclass instead of its parameter ``into``, which gets one."""
     hints = get_type_hints(kind, include_extras=True)
     keyword = inspect.Parameter.KEYWORD_ONLY

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from focalcal.cli.engines import EngineOptions, write_slurm
-from focalcal.cli.options import Json, help_text, names_in, packed_as
+from focalcal.cli.options import Json, help_text, names_in, pack_fields
 from focalcal.cli.output import print_json, results
 from focalcal.cli.sweep import train_plans
 
@@ -231,7 +231,7 @@ def pages(
     print(f"{len(written)} pages are in {out}.")
 
 
-@packed_as("engine", EngineOptions)
+@pack_fields("engine", EngineOptions)
 def run(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A table (ece, ece-variants, …) or a figure.")],
     only: Annotated[

@@ -11,7 +11,7 @@ import typer
 
 from focalcal.base.progress import note
 from focalcal.cli.engines import EngineOptions, write_slurm
-from focalcal.cli.options import Bootstrap, ByDate, Json, Quiet, packed_as, recipe_changes
+from focalcal.cli.options import Bootstrap, ByDate, Json, Quiet, pack_fields, recipe_changes
 from focalcal.cli.output import print_json, results
 from focalcal.cli.report import write_report_of_runs
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_IN_A_REPORT = 12
 
 
-@packed_as("engine", EngineOptions)
+@pack_fields("engine", EngineOptions)
 def sweep(
     recipes: Annotated[
         list[str],

@@ -34,7 +34,7 @@ from focalcal.metrics.samples import (
     block_probabilities,
     cluster_numbers,
     confidence_samples,
-    measured,
+    prepare_predictions,
 )
 from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.smooth_intervals import smooth_interval
@@ -222,7 +222,7 @@ class CalibrationErrors:
     """
 
     def __init__(self, preds: Predictions, bins: int = 15, seed: int = 0) -> None:
-        preds = measured(preds)
+        preds = prepare_predictions(preds)
         samples = confidence_samples(preds)
         clusters = cluster_numbers(preds)
         sums = FoldedClassSums(preds.num_classes, bins, preds.weights is not None, clusters)

@@ -11,17 +11,17 @@ from focalcal.metrics.bootstrap.interval_methods import Method, check_method
 from focalcal.metrics.bootstrap.intervals import (
     DEFAULT_METHOD,
     Replicates,
+    check_names,
     check_resampling,
-    checked_names,
     replicate,
     without_loss_parts,
 )
-from focalcal.metrics.bootstrap.pairing import paired_with
+from focalcal.metrics.bootstrap.pairing import match_samples
 from focalcal.metrics.bootstrap.permutation import p_values
 from focalcal.metrics.bootstrap.replicates import INTERVAL_METRICS, RESAMPLED_METRICS
 from focalcal.metrics.bootstrap.unpaired import UnpairedSet, check_alike, unpaired_differences
 from focalcal.metrics.catalogue import METRICS, names_for
-from focalcal.metrics.samples import SampleStatistics, measured, sample_statistics
+from focalcal.metrics.samples import SampleStatistics, prepare_predictions, sample_statistics
 from focalcal.predictions import Predictions
 
 COMPARED_METRICS = ("error", "nll", "brier", "ece", "ada_ece", "classwise_ece")
@@ -167,7 +167,7 @@ def _compare(
     options: _Options,
 ) -> list[Comparison]:
     masked = any(preds.masked_classes for preds in models.values() if isinstance(preds, Predictions))
-    models = {name: measured(preds) for name, preds in models.items()}
+    models = {name: prepare_predictions(preds) for name, preds in models.items()}
     names = _checked_metrics(models, metrics, options)
     if options.paired:
         return _compare_pairs(_evaluate(models, names, options), pairs, names, options)
@@ -190,14 +190,14 @@ def _checked_metrics(
     by_default = metrics is None and options.paired
     compared = names_for(COMPARED_METRICS, first.num_classes, first.of) if by_default else metrics
     known = RESAMPLED_METRICS if options.paired else INTERVAL_METRICS
-    return checked_names(compared, first.num_classes, known, first.of)
+    return check_names(compared, first.num_classes, known, first.of)
 
 
 def _evaluate(models: Mapping[str, Predictions], names: tuple[str, ...], options: _Options) -> dict[str, _Model]:
     """Evaluate every model, its samples in the order of the first one's, on the same resamples."""
     first, *others = models
     matched = {first: models[first]}
-    matched |= {name: paired_with(models[first], models[name], (first, name)) for name in others}
+    matched |= {name: match_samples(models[first], models[name], (first, name)) for name in others}
     found = {}
     for name, preds in matched.items():
         statistics = sample_statistics(preds)

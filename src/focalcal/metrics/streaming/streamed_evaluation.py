@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from focalcal.metrics.binning import BinSums
-from focalcal.metrics.bootstrap.intervals import check_resampling, checked_names
+from focalcal.metrics.bootstrap.intervals import check_names, check_resampling
 from focalcal.metrics.calibration_testing import judge_gaps
 from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.metrics.evaluation import Evaluation
@@ -70,7 +70,7 @@ def evaluate_streamed(
     """Compute metrics of everything that was added, as `Accumulator.compute` describes, without groups."""
     if data.samples == 0:
         raise ValueError("Nothing has been added yet (or only weights of 0); call update with a batch first.")
-    names = checked_names(metrics, data.num_classes, possible_metrics(data), data.measured)
+    names = check_names(metrics, data.num_classes, possible_metrics(data), data.measured)
     needed = {METRICS[name].source for name in names}
     known = replace(
         data.sums.known(with_classes="classes" in needed),

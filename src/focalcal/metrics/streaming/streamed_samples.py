@@ -21,7 +21,7 @@ from focalcal.metrics.samples import (
 from focalcal.metrics.streaming.running_sums import RunningSums
 from focalcal.metrics.streaming.sketch import COMPACT, ConfidenceSketch, Resolution
 from focalcal.predictions import Predictions
-from focalcal.predictions.masking import answers
+from focalcal.predictions.masking import drop_masked
 
 
 class StreamedSamples:
@@ -71,7 +71,7 @@ class StreamedSamples:
 
     def add(self, preds: Predictions, rows: Tensor) -> SampleStatistics | None:
         """Add predictions whose rows have these numbers, (N,), in the whole data; returns their statistics, if any."""
-        preds = answers(preds)
+        preds = drop_masked(preds)
         if preds.num_classes != self.num_classes:
             raise ValueError(f"The outputs have {preds.num_classes} classes, the accumulator has {self.num_classes}.")
         if self.of not in (None, preds.of):
