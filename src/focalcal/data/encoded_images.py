@@ -14,7 +14,7 @@ from torch import Tensor
 from focalcal.base.files import check_unpacked, regular_file
 from focalcal.data.data_files import cache_folder, hash_file
 from focalcal.data.image_set import Images
-from focalcal.data.parquet_columns import read_columns
+from focalcal.data.parquet_columns import BROKEN_PARQUET, read_columns
 from focalcal.data.tensor_cache import load_or_make
 
 # Pillow looks for nothing else, so that a file that is none of these is refused at once.
@@ -93,7 +93,7 @@ def _read(path: Path, image_column: str, label_column: str, size: int) -> dict[s
             if labels.null_count:
                 raise ValueError(f"{path} has {labels.null_count:,} rows without a label.")
             return {"images": images, "labels": torch.from_numpy(labels.to_numpy().astype("int64"))}
-    except (pa.ArrowException, OSError) as error:
+    except BROKEN_PARQUET as error:
         raise ValueError(f"{path} is not a whole parquet file ({_first_line(error)}): download it again.") from error
 
 

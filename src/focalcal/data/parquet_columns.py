@@ -7,8 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from focalcal.base.files import most_unpacked, regular_file
+from focalcal.base.files import DAMAGE, most_unpacked, regular_file
 
+# What reading a damaged parquet file raises: pyarrow also decodes its text, and follows its nesting.
+BROKEN_PARQUET = (*DAMAGE, pa.ArrowException, OSError)
 _ROWS_AT_ONCE = 1024
 _SMALLEST_VALUE = 32  # bytes of memory for a value, however little is in it
 
@@ -17,7 +19,7 @@ def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
     """Read some columns whole; those of texts may come as dictionaries.
 
     Raises:
-        pa.ArrowException: It is not a whole parquet file.
+        BROKEN_PARQUET: It is not a whole parquet file.
         ValueError: It holds far more than a file of its size can.
     """
     # A text that stands in many rows stays what it is in the file, one text and the places where it stands.
