@@ -117,7 +117,7 @@ class _Bounded(io.RawIOBase):
         count = self._stream.readinto(buffer)
         self._read += count
         if self._read > self._most:
-            raise ValueError(f"it unpacks to more than {self._most:,} bytes; if it is no bomb, unpack it first.")
+            raise ValueError(f"it unpacks to more than {self._most:,} bytes; if you trust it, unpack it first.")
         return count
 
     def close(self) -> None:

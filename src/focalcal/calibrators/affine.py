@@ -127,7 +127,7 @@ class AffineCalibrator(LogitCalibrator):
 
 
 def affine_inputs(logits: Tensor, mixture: UniformMixture | None, *, of_log_probs: bool, centred: bool) -> Tensor:
-    """What the affine map is applied to, (N, K); a masked class stays −inf."""
+    """Inputs of the affine map, (N, K); a masked class stays −inf."""
     inputs = logits if mixture is None else mixture.log_probs(logits)
     if of_log_probs and mixture is None:
         inputs = inputs.log_softmax(1)

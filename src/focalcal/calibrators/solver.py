@@ -135,7 +135,7 @@ class Regression:
     def _search(
         self, coordinates: "Coordinates", start: Array, dtype: torch.dtype, tolerance: dict[str, float]
     ) -> tuple[Array, int]:
-        """Where L-BFGS ends, and after how many steps."""
+        """The end of L-BFGS, and the number of its steps."""
 
         def loss_and_gradient(flat: Array) -> tuple[float, Array]:
             loss, gradient = self.loss_and_gradient(coordinates.parameters(flat), dtype)

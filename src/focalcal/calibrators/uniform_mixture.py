@@ -44,7 +44,7 @@ class UniformMixture(NamedTuple):
         return torch.log((1 - self.share) * probs + self.share * possible / possible.sum(1, keepdim=True))
 
     def to_dict(self) -> dict[str, float]:
-        """What a calibrator's file holds of it."""
+        """Entries of a calibrator's file."""
         return {"temperature": self.temperature, "uniform_share": self.share}
 
     @classmethod
@@ -80,7 +80,7 @@ def fit_uniform_mixture(logits: Tensor, labels: Tensor, weights: Tensor | None, 
     """Find T and ε with the least NLL: for each T the best ε, which is a convex problem in one number.
 
     Args:
-        logits: z, (N, K), or log p; −inf marks a masked class, which is no sample's label.
+        logits: z, (N, K), or log p; −inf marks a masked class, which is not the label of any sample.
         labels: (N,) int64, or (N, K) class probabilities.
         weights: (N,), or None.
         near: A temperature at most 8,000 times too small or 50 times too large; 1 does for log p.

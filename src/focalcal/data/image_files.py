@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from focalcal.base.files import regular_file
-from focalcal.base.progress import tracked
+from focalcal.base.progress import track
 
 # Formats that Pillow may look for, and the endings of their files.
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
@@ -189,7 +189,7 @@ class ImageFiles:
         """Decode all images: (N, C, S, S) uint8."""
         pixels = torch.empty(self.shape, dtype=torch.uint8)
         parts = torch.split(torch.arange(len(self)), 64)
-        with tracked(parts, "decoding images", len(parts)) as shown:
+        with track(parts, "decoding images", len(parts)) as shown:
             for number, rows in enumerate(shown):
                 if number + 1 < len(parts):
                     self.prefetch(parts[number + 1])

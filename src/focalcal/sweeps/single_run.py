@@ -19,7 +19,7 @@ _FAILURES = (OSError, ArithmeticError, MemoryError, ValueError, TypeError)
 
 
 class Ending(IntEnum):
-    """How a run ended; the exit code of its process."""
+    """Ending of a run; the exit code of its process."""
 
     FINISHED = 0
     FAILED = 1

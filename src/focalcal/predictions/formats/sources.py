@@ -192,7 +192,7 @@ def check_unpacked(name: str, unpacked: int, packed: int) -> None:
     if unpacked > max(PLAUSIBLE_BYTES, PLAUSIBLE_RATIO * packed):
         raise ValueError(
             f"its {name} unpacks from {packed:,} to {unpacked:,} bytes, more than {PLAUSIBLE_BYTES:,} bytes and "
-            f"{PLAUSIBLE_RATIO} times its size; if it is no bomb, save it without compression."
+            f"{PLAUSIBLE_RATIO} times its size; if you trust it, save it without compression."
         )
 
 
@@ -240,17 +240,23 @@ def take_from(file: Readable, layout: ArrayLayout) -> Take:
 
 
 @dataclass(frozen=True)
-class FileArray(StoredArray):
-    """An array at an offset in a file that is not compressed."""
+class LaidOutArray(StoredArray):
+    """An array in a file whose header says how its bytes are laid out."""
 
     path: str | os.PathLike[str]
-    offset: int
     layout: ArrayLayout
 
     @property
     def shape(self) -> tuple[int, ...]:
         """(N, ...)."""
         return self.layout.shape
+
+
+@dataclass(frozen=True)
+class FileArray(LaidOutArray):
+    """An array at an offset in a file that is not compressed."""
+
+    offset: int
 
     @contextmanager
     def reader(self) -> Iterator[Take]:
