@@ -157,7 +157,7 @@ def shares_shown(n: int, temperature: float, options: argparse.Namespace) -> dic
             seed=options.seed + number,
         )
         for metric in COMPARED_METRICS:
-            shown[metric] += found[metric].is_shown
+            shown[metric] += found[metric].is_significant
     return {metric: count / options.sets for metric, count in shown.items()}
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from focalcal import metrics
 from focalcal.metrics import METRICS, evaluate
-from focalcal.metrics.bootstrap.intervals import checked_names
+from focalcal.metrics.bootstrap.intervals import check_names
 from focalcal.predictions import Predictions, open_predictions
 from oracles import metrics as oracle
 from oracles.real_files import REAL_FILES, real_predictions
@@ -79,7 +79,7 @@ def test_few_classes_have_no_top_5():
 )
 def test_an_unknown_name_gets_the_nearest(asked, meant):
     with pytest.raises(ValueError, match=f"no metric '{asked}'; did you mean '{meant}'"):
-        checked_names([asked], 10, tuple(METRICS))
+        check_names([asked], 10, tuple(METRICS))
 
 
 def test_one_name_in_place_of_a_list_is_refused():

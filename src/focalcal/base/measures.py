@@ -1,4 +1,4 @@
-"""What the calibration of predictions is measured of: the predicted class, the score of an event, or a confidence.
+"""Measures of calibration: of the predicted class, the score of an event, or a confidence.
 
 Free of torch, so that ``--help`` can use it.
 """

@@ -40,7 +40,7 @@ class ScoreChange:
 
 @dataclass(frozen=True)
 class CalibratorDrift:
-    """What a fitted calibrator is worth on new data.
+    """Value of a fitted calibrator on new data.
 
     Attributes:
         method: The calibrator's method.
@@ -68,12 +68,12 @@ class CalibratorDrift:
 
     @property
     def holds(self) -> bool:
-        """Whether a refit on the new data is not significantly better."""
+        """True if a refit on the new data is not significantly better."""
         return not (self.loss.mean > 0 and self.loss.p_value <= 1 - self.level + 1e-12)
 
     @property
     def helps(self) -> bool:
-        """Whether it is significantly better than no calibration."""
+        """True if it is significantly better than no calibration."""
         return self.gain.mean > 0 and self.gain.p_value <= 1 - self.level + 1e-12
 
     @property

@@ -1,4 +1,4 @@
-"""What a calibrator was fitted on and what the fit did there; saved with it."""
+"""Record of a fit: the data of a calibrator, and what the fit did there; saved with it."""
 
 import math
 from collections.abc import Mapping

@@ -15,7 +15,7 @@ from focalcal.metrics.calibration_testing import judge_gaps
 from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
 from focalcal.metrics.samples import cluster_numbers
 from focalcal.predictions import row_sum_tolerance
-from focalcal.predictions.masking import answer_classes, answers
+from focalcal.predictions.masking import answer_classes, drop_masked
 from focalcal.temperature import fit_inverse_temperature
 
 # Confidences of exactly 1.0 are worth a word from this share on.
@@ -133,7 +133,7 @@ def _coarse_grid(values: Tensor) -> torch.dtype | None:
 
 def missing_classes(patient: Patient) -> Iterator[Finding]:
     """Find classes that no label names."""
-    preds = answers(patient.preds)
+    preds = drop_masked(patient.preds)
     if preds.has_soft_labels:
         lacking = (preds.labels.sum(0) == 0).nonzero()[:, 0].tolist()
     else:

@@ -57,7 +57,7 @@ class Metric:
 
     @property
     def has_interval(self) -> bool:
-        """Whether it has an interval at all; then the bootstrap can give it one, too."""
+        """True if it has an interval at all; then the bootstrap can give it one, too."""
         return self.default_method is not None
 
     @property
@@ -72,7 +72,7 @@ class Metric:
 
     @property
     def is_share(self) -> bool:
-        """Whether values are fractions (or differences of fractions), which are often given in percent by mistake."""
+        """True if values are fractions (or differences of fractions), which are often given in percent by mistake."""
         return self.unit in ("percent", "points")
 
     def format(self, value: float) -> str:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from focalcal.metrics.binning import as_number, bin_index, check_bins, edges
-from focalcal.metrics.samples import block_probabilities, measured, takes_predictions
+from focalcal.metrics.samples import block_probabilities, prepare_predictions, takes_predictions
 from focalcal.metrics.sums import Measurable, Sums, given
 from focalcal.predictions import Predictions
 
@@ -34,7 +34,7 @@ class ClassGaps:
 
 @dataclass(frozen=True)
 class ClassTable:
-    """What fell into each bin of each class's probability; shape (K, bins) each, int64 where nothing was weighted.
+    """Sums of each bin of each class's probability; shape (K, bins) each, int64 where nothing was weighted.
 
     Attributes:
         count: The number, or total weight, of samples whose probability of the class lies in the bin.
@@ -55,7 +55,7 @@ class ClassTable:
 
 @dataclass(frozen=True)
 class ClassSums:
-    """What a `ClassTable` is made of, added up block by block in the tensors given; by bin first, (bins, K).
+    """Sums that a `ClassTable` is made of, added up block by block in the tensors given; by bin first, (bins, K).
 
     Attributes:
         count: As in the table, except for the first bin, which is left at 0 and worked out at the end.
@@ -142,7 +142,7 @@ def class_table(preds: Predictions, *, bins: int = 15) -> ClassTable:
         >>> class_table(Predictions.from_probs([[0.75, 0.25], [0.5, 0.5]], [0, 1]), bins=2).label.tolist()
         [[0, 1], [1, 0]]
     """
-    preds = measured(preds)
+    preds = prepare_predictions(preds)
     sums = ClassSums.zeros(preds.num_classes, bins, weighted=preds.weights is not None)
     for block, probs in block_probabilities(preds):
         sums.add(probs, block.hard_labels, block.weights)

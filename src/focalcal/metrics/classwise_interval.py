@@ -173,7 +173,7 @@ class ClasswiseInterval:
 
     @cached_property
     def _shares(self) -> Array:
-        """What each sample adds, (2, N): in the direction that the other folds choose, and in that of the estimate."""
+        """Sums of each sample, (2, N): in the direction that the other folds choose, and in that of the estimate."""
         directions = np.concatenate([self._sums.lower_directions(), self._sums.upper_direction()])
         return sample_shares(self._preds, directions, self._unit % FOLDS) / self._preds.num_classes
 

@@ -34,7 +34,7 @@ class CalibrationTest:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the ECE is above what 95% of perfectly calibrated models would show."""
+        """True if the ECE is above what 95% of perfectly calibrated models would show."""
         return self.p_value <= SIGNIFICANT
 
     @property

@@ -8,7 +8,7 @@ truth where that is small. Here each end comes from linear functions, whose mean
   that of the true D among them, and there v·D̂ is the true norm but for noise);
 - the lower end is cross-fitted: for each of five folds v is chosen from the other four (v_b = S_b/√Q_b, cut to [−1, 1],
   with S and Q the sums of x and x² in bin b, x = confidence − correct), so that v·D̂ of the fold is an unbiased estimate
-  of something that is at most the true norm; less z standard errors. It is 0 whenever the estimate is no larger than
+  of something that is at most the true norm; less z standard errors. It is 0 whenever the estimate is not larger than
   what a perfectly calibrated model would show with probability (1 + level)/2;
 - both ends move out by z²/n, for where errors are so rare that the normal approximation fails.
 

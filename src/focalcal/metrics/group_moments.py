@@ -25,7 +25,7 @@ FEWEST_SAMPLES = 10
 
 @dataclass(frozen=True)
 class Contrast:
-    """How the mean of each of G groups differs from that of all other samples; (G,) each.
+    """Difference between the mean of each of G groups and that of all other samples; (G,) each.
 
     Attributes:
         difference: The group less the rest; NaN where there is no rest.

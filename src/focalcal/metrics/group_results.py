@@ -37,7 +37,7 @@ class GroupTest:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the adjusted p-value is at most 0.05."""
+        """True if the adjusted p-value is at most 0.05."""
         return self.adjusted_p_value <= SIGNIFICANT
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class GroupResult:
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What is significant about it, in words."""
+        """The significant findings, in words."""
         found = []
         if self.calibration.is_significant:
             found.append("miscalibrated")
@@ -79,7 +79,7 @@ class GroupResult:
 
     @property
     def severity(self) -> tuple[float, float, float]:
-        """How much is known to be wrong with it; small groups do not come first because of their noise."""
+        """Amount that is known to be wrong with it; small groups do not come first because of their noise."""
         low, _ = self.evaluation.intervals.get("ece", (math.nan, math.nan))
         at_least = 0.0 if math.isnan(low) or not self.calibration.is_significant else low
         gap = abs(self.gap.difference or 0.0) if self.gap.is_significant else 0.0

@@ -151,7 +151,7 @@ def _units(stats: ConfidenceSamples, clusters: Tensor | None, rows: Tensor, bins
 
 
 def calibration_p_value(units: Units, bins: int, seed: int, groups: int) -> float:
-    """Return the p-value of "perfectly calibrated", from enough draws to be told apart among so many groups.
+    """Return the p-value of "perfectly calibrated", from enough draws for that number of groups.
 
     That of `focalcal.metrics.calibration_test`, unless hardly any of its draws is as large as what was found, or
     groups are very many. NaN for fewer than 10 samples or clusters.

@@ -34,7 +34,7 @@ from focalcal.metrics.samples import (
     block_probabilities,
     cluster_numbers,
     confidence_samples,
-    measured,
+    prepare_predictions,
 )
 from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.smooth_intervals import smooth_interval
@@ -60,7 +60,7 @@ class RankedUnits:
 
 
 class GapSums(Protocol):
-    """What honest intervals are made of."""
+    """The data that honest intervals are made of."""
 
     @property
     def table(self) -> BinSums:
@@ -128,7 +128,7 @@ class SampledGaps:
 
 
 def samples_in_cells(samples: ConfidenceSamples, cell: npt.NDArray[np.int64], unit: Tensor, cells: int) -> CellSamples:
-    """Say in which of so many cells, and of which unit, each sample is."""
+    """Find the cell and the unit of each sample."""
     columns = (samples.confidence.numpy(), samples.correct.numpy(), samples.mass.numpy())
     return CellSamples(cell, *columns, unit.numpy(), cells)
 
@@ -222,7 +222,7 @@ class CalibrationErrors:
     """
 
     def __init__(self, preds: Predictions, bins: int = 15, seed: int = 0) -> None:
-        preds = measured(preds)
+        preds = prepare_predictions(preds)
         samples = confidence_samples(preds)
         clusters = cluster_numbers(preds)
         sums = FoldedClassSums(preds.num_classes, bins, preds.weights is not None, clusters)

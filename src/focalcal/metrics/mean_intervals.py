@@ -93,7 +93,7 @@ def _values(rows: Array, names: list[str]) -> dict[str, Array]:
 
 
 def _wilson(share: float, error: float, most: float, z: float) -> Interval:
-    """Wilson's interval of a share whose standard error is known; of at most so many samples.
+    """Wilson's interval of a share whose standard error is known, and of ``most`` samples where it is 0.
 
     Examples:
         >>> low, high = _wilson(0.0, 0.0, 20, 1.645)

@@ -18,7 +18,7 @@ from focalcal.metrics.bootstrap.differences import holm
 from focalcal.metrics.bootstrap.intervals import check_resampling
 from focalcal.metrics.evaluation import SIGNIFICANT
 from focalcal.metrics.gap_intervals import exact_bounds
-from focalcal.metrics.samples import SampleStatistics, block_statistics, cluster_numbers, measured
+from focalcal.metrics.samples import SampleStatistics, block_statistics, cluster_numbers, prepare_predictions
 from focalcal.predictions import Predictions
 
 Array = npt.NDArray[np.float64]
@@ -120,7 +120,7 @@ def calibration_by_class(preds: Predictions, *, level: float = 0.90) -> Predicte
         (0.25, [True, False])
     """
     check_resampling(1, level)
-    preds = measured(preds)
+    preds = prepare_predictions(preds)
     sums = PredictedClassSums(preds.num_classes)
     for stats, probs in block_statistics(preds):
         sums.add(stats, probs)

@@ -1,4 +1,4 @@
-"""Which part of a loss is miscalibration, and which part would be left after repair.
+"""Parts of a loss: miscalibration, and what would be left after repair.
 
     loss = calibration + refinement,   refinement = min over T of the mean loss of softmax(z / T)
 
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from focalcal.metrics.binning import as_number
-from focalcal.metrics.samples import SampleStatistics, measured, sample_statistics, takes_predictions
+from focalcal.metrics.samples import SampleStatistics, prepare_predictions, sample_statistics, takes_predictions
 from focalcal.metrics.scores import mean_of
 from focalcal.metrics.sums import Measurable, Sums, given
 from focalcal.predictions import Predictions
@@ -60,7 +60,7 @@ class LossSplit:
 
     @property
     def calibration(self) -> float:
-        """What the temperature takes away: total − refinement; NaN where both are infinite."""
+        """The part that the temperature takes away: total − refinement; NaN where both are infinite."""
         return self.total - self.refinement
 
 
@@ -132,7 +132,7 @@ def loss_splits(preds: Predictions, statistics: SampleStatistics | None = None) 
 def _samples(preds: Predictions, statistics: SampleStatistics | None) -> tuple[Predictions, SampleStatistics]:
     if preds.masked_classes:
         raise ValueError("The calibration part of a loss cannot be computed where classes are masked.")
-    preds = measured(preds)
+    preds = prepare_predictions(preds)
     return preds, sample_statistics(preds) if statistics is None else statistics
 
 

@@ -108,7 +108,7 @@ class Cell:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the published value lies inside our range; None where either is missing."""
+        """True if the published value lies inside our range; None where either is missing."""
         expected = None if self.ours is None else self.ours.expected_range()
         if self.published is None or expected is None:
             return None

@@ -8,11 +8,12 @@ from typing import Any
 
 from focalcal.base.files import parse_json, read_text
 from focalcal.paper.snapshots import snapshot_sums
+from focalcal.sweeps.bleu_differences import BleuDifference, read_differences
 from focalcal.sweeps.finished import INDEX, FinishedRun, finished_run, read_index
 from focalcal.sweeps.plan import PlannedRun
-from focalcal.sweeps.result import CURVES, FILES
+from focalcal.sweeps.result import CURVES, DIFFERENCES, FILES
 from focalcal.sweeps.result_rows import Row, read_rows, title
-from focalcal.sweeps.translation_result import CurvePoint, read_curves
+from focalcal.sweeps.translated_run import CurvePoint, read_curves
 from focalcal.training import RunDirectory, open_run
 from focalcal.training.run_directory import read_history
 
@@ -21,7 +22,7 @@ DEFAULT = Path("results")
 
 @dataclass(frozen=True)
 class KeptRun:
-    """What is left of one run: its history, and perhaps recordings and predictions.
+    """Remains of one run: its history, and perhaps recordings and predictions.
 
     Attributes:
         loss, seed: Of the run.
@@ -89,6 +90,11 @@ class ResultSet:
     def curves(self) -> tuple[CurvePoint, ...]:
         """BLEU and ECE by temperature, where the runs translate."""
         return tuple(read_curves(self.folder / CURVES))
+
+    @cached_property
+    def differences(self) -> tuple[BleuDifference, ...]:
+        """Differences of BLEU by the paired bootstrap, where the runs translate."""
+        return tuple(read_differences(self.folder / DIFFERENCES))
 
     def places(self) -> list[tuple[str, str]]:
         """Return the data sets and networks that it has figures of."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from focalcal.report.readings import counted, written
+from focalcal.report.readings import format_value, pluralise
 
 if TYPE_CHECKING:
     from focalcal.metrics.evaluation import Evaluation
@@ -142,9 +142,9 @@ def _of_loss(evaluation: Evaluation, impossible: int | None) -> str:
         return ""
     if evaluation.of == "confidence":
         return "Answers of confidence 1 were wrong, or of confidence 0 right: NLL is infinite; clip before use."
-    labels = f"{counted(impossible, 'label')} {'was' if impossible == 1 else 'were'}" if impossible else "Labels were"
+    labels = f"{pluralise(impossible, 'label')} {'was' if impossible == 1 else 'were'}" if impossible else "Labels were"
     return f"{labels} given probability 0: NLL is infinite; clip or smooth before use."
 
 
 def _percent(value: float) -> str:
-    return written("ece", value)
+    return format_value("ece", value)

@@ -36,7 +36,7 @@ CELL_SOURCES: tuple[Source, ...] = ("ranking", "residuals")
 _NODES = 2**10
 _ROWS = 2**16
 _COLUMNS: tuple[Column, ...] = ("mass", "gap", "correct", "squares")
-# Up to so many samples are resampled one by one, which takes about a tenth of a microsecond for each and each resample.
+# Up to this many samples are resampled one by one, which takes about 0.1 µs per sample and resample.
 ONE_BY_ONE = 2**14
 
 
