@@ -20,7 +20,11 @@ class CalibrationWarning(UserWarning):
 
 
 class NoOptimumWarning(CalibrationWarning):
-    """A fit has no finite optimum (the data are separable, or the logits say nothing) and stopped at a bound."""
+    """A fit has no finite optimum (the label always has the largest logit) and stopped where it is too confident."""
+
+
+class NoInformationWarning(CalibrationWarning):
+    """The logits say nothing about the labels: the fit stopped where they hardly count, which is a safe answer."""
 
 
 class Calibrator(ABC):

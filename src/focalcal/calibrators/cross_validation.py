@@ -14,6 +14,11 @@ from focalcal.predictions import Predictions
 Build = Callable[[], Calibrator]
 
 
+def without_weight_zero(preds: Predictions) -> Predictions:
+    """Leave out samples that do not count: a fold should not consist of them."""
+    return preds if preds.weights is None else preds.select(preds.weights > 0)
+
+
 def draw_folds(preds: Predictions, folds: int, seed: int) -> Tensor:
     """(N,) int64: a fold for each sample, with about the same number of each class in every fold.
 
