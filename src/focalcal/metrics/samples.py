@@ -24,6 +24,8 @@ from focalcal.predictions.rows import check_kind
 # more than its outputs, and the number of samples is what must not be large.
 _BLOCK_VALUES = 2**18
 _BLOCK_ROWS = 2**16
+# Of fewer clusters than this the spread is not known well.
+FEW_CLUSTERS = 30
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,11 @@ class StatisticsStore:
                 self._columns.setdefault(field.name, column.new_empty(self._capacity))[part] = column
         self._length += len(stats)
 
+    def rescale(self, factor: float) -> None:
+        """Multiply all weights so far by a power of two."""
+        if "weight" in self._columns:
+            self._columns["weight"][: self._length] *= factor
+
     def joined(self) -> SampleStatistics:
         """Return the statistics of everything added."""
         columns: dict[str, Any] = {name: column[: self._length] for name, column in self._columns.items()}
@@ -190,6 +197,22 @@ def cluster_numbers(preds: Predictions) -> Tensor | None:
         return None
     names, numbers = torch.unique(preds.clusters, return_inverse=True)
     return numbers if len(names) < len(preds) else None
+
+
+def count_clusters(clusters: Tensor, weights: Tensor | None) -> int:
+    """Count the clusters (N,) that have samples of positive weight."""
+    return len(torch.unique(clusters if weights is None else clusters[weights > 0]))
+
+
+def note_on_clusters(number: int) -> str:
+    """Say that samples depend on each other within so many clusters, and whether those are few.
+
+    Examples:
+        >>> note_on_clusters(40)
+        'Samples of one cluster depend on each other: intervals and tests are those of 40 clusters.'
+    """
+    few = "" if number >= FEW_CLUSTERS else f", and rough, because these are fewer than {FEW_CLUSTERS}"
+    return f"Samples of one cluster depend on each other: intervals and tests are those of {number:,} clusters{few}."
 
 
 def weight_exponent(weights: Tensor) -> int:
