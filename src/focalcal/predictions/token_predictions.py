@@ -88,4 +88,13 @@ class TokenPredictions:
             raise ValueError(f"{os.fspath(path)} cannot be read: {error}.") from error
 
 
+def holds_tokens(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file holds predictions of tokens; False for anything that is not such a file."""
+    try:
+        with safe_open(regular_file(path), framework="pt") as file:
+            return TOKENS_KEY in (file.metadata() or {})
+    except (OSError, SafetensorError, ValueError):
+        return False
+
+
 _TENSORS = ("features", "weight", "labels", "sentences", "positions")
