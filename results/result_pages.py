@@ -54,7 +54,7 @@ def how_it_was_made(folder: Path, runs: Sequence[Path], command: str, earlier: s
     seconds = sum(_seconds(run) for run in runs)
     facts = [
         f"Made by `{command}`.",
-        f"{len(runs)} runs, begun {' to '.join(dict.fromkeys((days[0], days[-1])))}; {first['threads']} thread each on "
+        f"{len(runs)} run{'s' * (len(runs) > 1)}, begun {' to '.join(dict.fromkeys((days[0], days[-1])))}; {first['threads']} thread each on "
         f"a machine with {first['cores']} cores and no GPU, which had other work to do; {seconds / 3600:.1f} hours of "
         f"training in all. Python {first['python']}; {versions}.",
         _TABLES,
