@@ -114,10 +114,13 @@ def make_room_for_legend(panel: Panel, ax: Axes) -> None:
     artists: list[Any] = [*(line for line in ax.get_lines() if str(line.get_label())[:1] != "_"), *ax.patches]
     drawn = [artist.get_path().transformed(artist.get_transform()) for artist in artists]
     if any(path.intersects_bbox(box, filled=True) for path in drawn):
-        share = box.height / ax.get_window_extent().height + 0.05
+        whole = ax.get_window_extent()
+        columns = max(1, min(3, int(whole.width / box.width)))
+        rows = -(-len(legend.get_texts()) // columns)
+        share = box.height / whole.height * rows / len(legend.get_texts()) + 0.08
         low, high = ax.get_ylim()
         ax.set_ylim(low, low + (high - low) / (1 - share))
-        legend.set_loc("upper right")
+        ax.legend(fontsize="small", framealpha=0.8, loc="upper right", ncols=columns)
 
 
 def _draw_series(series: Series, place: int, count: int, ax: Axes) -> None:
