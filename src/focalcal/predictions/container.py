@@ -303,12 +303,12 @@ from_logits, otherwise divide each row by its sum or pass a larger tolerance.
 
     @property
     def has_labels(self) -> bool:
-        """Whether labels are known."""
+        """True if labels are known."""
         return self.labels_or_none is not None
 
     @property
     def has_soft_labels(self) -> bool:
-        """Whether labels are class probabilities (N, K) instead of classes (N,)."""
+        """True if labels are class probabilities (N, K) instead of classes (N,)."""
         labels = self.labels_or_none
         return labels is not None and labels.shape == self.values.shape and labels.dtype == torch.float64
 

@@ -23,7 +23,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Columns:
-    """What the caller says about the columns of outputs; see ``Predictions.from_logits``."""
+    """The caller's facts about the columns of outputs; see ``Predictions.from_logits``."""
 
     of: Of | None = None
     positive_class: int | str | None = None

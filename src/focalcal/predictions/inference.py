@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from focalcal.base.measures import Of
-from focalcal.base.progress import tracked
+from focalcal.base.progress import track
 from focalcal.predictions.construction import check_whole
 from focalcal.predictions.container import Predictions, concatenate, from_rows
 from focalcal.predictions.description import Columns, describe
@@ -93,7 +93,7 @@ def predict(
 
 
 def _show_progress(loader: Iterable[Any], wanted: bool) -> AbstractContextManager[Iterable[Any]]:
-    return tracked(loader, "predict", _find_length(loader)) if wanted else nullcontext(loader)
+    return track(loader, "predict", _find_length(loader)) if wanted else nullcontext(loader)
 
 
 @contextmanager

@@ -116,7 +116,7 @@ class PredictionsFile:
 
     @property
     def exchanged(self) -> bool:
-        """Whether the two columns were exchanged, so that the positive class is the second."""
+        """True if the two columns were exchanged, so that the positive class is the second."""
         return self._positive == 0 and bool(self.source.sample_shape)
 
     def check_labels(self) -> None:
