@@ -17,7 +17,7 @@ from typing import IO, Any, BinaryIO, cast
 
 import numpy as np
 
-from focalcal.base.files import DAMAGE, parse_json, regular_file
+from focalcal.base.files import DAMAGE, check_unpacked, parse_json, regular_file
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.formats.contents import check_contents, state_contents
 from focalcal.predictions.formats.parts import (
@@ -36,7 +36,6 @@ from focalcal.predictions.formats.sources import (
     LaidOutArray,
     StoredArray,
     Take,
-    check_unpacked,
     take_from,
 )
 from focalcal.predictions.groups import GroupColumn

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from focalcal.base.chunks import chunks
-from focalcal.base.files import PLAUSIBLE_BYTES, PLAUSIBLE_RATIO, regular_file
+from focalcal.base.files import regular_file
 from focalcal.predictions.formats.parts import GROUPS, Metadata, find_parts
 from focalcal.predictions.groups import GroupColumn
 from focalcal.predictions.read_options import Choices, Key
@@ -179,21 +179,6 @@ class ArraySource(Source):
         with self._arrays[part].reader() as take:
             for block in chunks(self._num_samples, budget=_IDS_AT_ONCE):
                 yield take(block.stop - block.start)
-
-
-def check_unpacked(name: str, unpacked: int, packed: int) -> None:
-    """Refuse an array that a few bytes in a file claim to unpack to: it would fill the memory.
-
-    Args:
-        name: The array, or the file itself.
-        unpacked: Its size in memory.
-        packed: Its size in the file.
-    """
-    if unpacked > max(PLAUSIBLE_BYTES, PLAUSIBLE_RATIO * packed):
-        raise ValueError(
-            f"its {name} unpacks from {packed:,} to {unpacked:,} bytes, more than {PLAUSIBLE_BYTES:,} bytes and "
-            f"{PLAUSIBLE_RATIO} times its size; if you trust it, save it without compression."
-        )
 
 
 def _pick(part: Any, index: np.ndarray) -> Any:
