@@ -12,12 +12,14 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from statistics import mean, median
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.stats import trim_mean
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -40,6 +42,9 @@ OURS_OF_TWO = ("platt", "beta", "quadratic")
 # probmetrics' names; its temperature scaling mixes in a little of the uniform distribution.
 PEERS = {"SVS": "svs", "SMS": "sms", "probmetrics temperature": "ts-mix"}
 PEERS_OF_TWO = {"probmetrics quadratic": "quadratic-scaling"}
+SEEDS = 3
+# Share of experiments that the trimmed mean leaves out at each end.
+TRIMMED = 0.1
 SMALLEST = torch.finfo(torch.float32).tiny
 
 
@@ -94,12 +99,11 @@ def scikit_learn() -> Iterator[tuple[str, Predictions]]:
             yield f"{task} {name}", Predictions.from_probs(probs / probs.sum(axis=1, keepdims=True), labels)
 
 
-def experiments(name: str, preds: Predictions, seeds: int) -> Iterator[Experiment]:
+def experiments(name: str, preds: Predictions, seed: int) -> Iterator[Experiment]:
     half = len(preds) // 2
+    order = torch.randperm(len(preds), generator=torch.Generator().manual_seed(seed))
     for samples in [count for count in (200, 1000) if count <= 0.9 * half] + [half]:
-        for seed in range(seeds):
-            order = torch.randperm(len(preds), generator=torch.Generator().manual_seed(seed))
-            yield Experiment(name, samples, seed, preds.select(order[:samples]), preds.select(order[half:]))
+        yield Experiment(name, samples, seed, preds.select(order[:samples]), preds.select(order[half:]))
 
 
 def ours(method: str, experiment: Experiment) -> Outcome:
@@ -185,11 +189,10 @@ class Table:
                 for rival in ("SMS", "SVS")
             ]
             worst = f"{len(worse)} (by {100 * max(worse):.1f}%)" if worse else "0"
-            rows.append(
-                [method, f"{len(excess)}", *rivals, f"{100 * mean(excess):.2f}", f"{100 * max(excess):.1f}", worst]
-            )
-        head = ["method", "experiments", "wins against SMS", "against SVS", "mean excess, %", "largest, %"]
-        return markdown_table([*head, "worse than uncalibrated"], rows)
+            averages = (mean(excess), median(excess), float(trim_mean(excess, TRIMMED)), max(excess))
+            rows.append([method, f"{len(excess)}", *rivals, *(f"{100 * value:.2f}" for value in averages), worst])
+        head = ["method", "experiments", "wins against SMS", "against SVS", "mean excess, %", "median", "trimmed mean"]
+        return markdown_table([*head, "largest", "worse than uncalibrated"], rows)
 
     def has(self, method: str) -> bool:
         """Tell whether it ran in any experiment."""
@@ -240,16 +243,18 @@ def main(*, quick: bool = False) -> None:
     torch.set_num_threads(1)
     peers, table = has_probmetrics(), Table()
     print(f"\n## Calibrators, by test log-loss ({machine()})\n")
-    sources = [committed()] if quick else [shared_files(), committed(), scikit_learn()]
-    for name, preds in (pair for source in sources for pair in source):
-        if quick and not name.startswith("tree-lstm cross"):
-            continue
-        for experiment in experiments(name, preds, seeds=1 if quick else 3):
-            key = (name, experiment.samples, experiment.seed)
+    found = dict(committed()) if quick else dict(chain(shared_files(), committed(), scikit_learn()))
+    data = {name: preds for name, preds in found.items() if not quick or name.startswith("tree-lstm cross")}
+    for seed in range(1 if quick else SEEDS):
+        for experiment in chain.from_iterable(experiments(name, preds, seed) for name, preds in data.items()):
+            key = (experiment.data, experiment.samples, seed)
             table.outcomes[key] = compete(experiment, with_peers=peers)
             losses = ", ".join(f"{method} {one.log_loss:.4f}" for method, one in table.outcomes[key].items())
-            print(f"{name}, n = {experiment.samples}, seed {experiment.seed}: {losses}", file=sys.stderr, flush=True)
-    print(f"\n\n{table.summary()}\n\n{table.by_data()}\n")
+            print(f"{key}: {losses}", file=sys.stderr, flush=True)
+        print(
+            f"\n\nSeeds 0 to {seed}, {time.strftime('%Y-%m-%d %H:%M')}\n\n{table.summary()}\n\n{table.by_data()}\n",
+            flush=True,
+        )
     for name, preds in [] if quick else shared_files():
         if preds.num_classes == 100:
             print(f"{name}\n\n{timings(preds, (200, 5000), with_peers=peers)}")

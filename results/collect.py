@@ -8,8 +8,8 @@ The first keeps the predictions of every run (as small as the printed figures al
 all), its history and what else it recorded, and writes a README with the command, the versions and the date. The
 second keeps the runs that are there already, where they are not among the new ones. The third needs nothing but this
 repository. All write the tables from the kept predictions, and put the paper's figures beside them where it has any. A
-figure whose predictions are not kept stays as it was measured when it was collected. Token predictions of translators
-are far too large to be kept: their tables, curves and translations stay as the sweep measured them.
+figure whose predictions are not kept stays as it was measured when it was collected. Of translators, whose token
+predictions are far too large, translations are kept: the first two commands compare BLEU anew from these.
 """
 
 import argparse
@@ -19,16 +19,17 @@ import tempfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from focalcal.loss_names import LOSS_NAMES
+from collect_translators import collect_translators
 from focalcal.paper import published_figures
 from focalcal.sweeps.finished import INDEX, FinishedRun, finished_run, read_index, write_index
 from focalcal.sweeps.plan import PlannedRun
 from focalcal.sweeps.result import CURVES, FILES, measure
-from focalcal.sweeps.result_rows import Row, read_rows, title, write_rows
-from focalcal.training import RunDirectory, open_run
+from focalcal.sweeps.result_rows import read_rows, title, write_rows
+from focalcal.training import open_run
 from kept_predictions import check_in_all, keep, megabytes, size
 from recorded_files import copy_histories, copy_recorded
 from result_pages import HOW, beside_the_paper, earlier_batches, how_it_was_made, table_of_rows
+from row_order import key, merge, method_seeds, place
 
 RESULTS = Path(__file__).parent
 
@@ -58,13 +59,13 @@ def collect(
     """
     folder = results / name
     if (sweep / CURVES).is_file():
-        _collect_translators(sweep, folder, command)
+        collect_translators(sweep, folder, command, add=add)
         return
     runs = _runs(sweep, without_ood)
     old = _old_runs(folder, {run.name for run in runs}) if add else []
     results.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=results, prefix=".collecting-") as place:
-        new = Path(place, "predictions")
+    with tempfile.TemporaryDirectory(dir=results, prefix=".collecting-") as temporary:
+        new = Path(temporary, "predictions")
         new.mkdir()
         kept = keep(runs, new, without_ood=without_ood, without_last=without_last)
         for run in old:
@@ -82,37 +83,14 @@ def collect(
     copy_recorded(paths, folder / "recorded")
     for table in FILES.values():
         before = read_rows(folder / table) if add else []
-        rows = _merge(before, read_rows(sweep / table))
-        write_rows(folder / table, sorted(rows, key=_place) if add else rows)
+        rows = merge(before, read_rows(sweep / table))
+        write_rows(folder / table, sorted(rows, key=place) if add else rows)
     earlier = earlier_batches(folder / "README.md") if add else ""
     how = how_it_was_made(folder, list(paths.values()), command, earlier)
     (folder / "README.md").write_text(HOW + how, encoding="utf-8")
     for run in kept:
         print(f"{run.name}: {megabytes(size(folder / 'predictions' / run.name))}")
     again(name, bootstrap=bootstrap, results=results)
-
-
-def _collect_translators(sweep: Path, folder: Path, command: str) -> None:
-    """Keep tables, curves, histories, and the translations of the test set before and after scaling."""
-    rows = read_rows(sweep / FILES["ece"])
-    paths = {f"{method}-seed-{seed}": sweep / method / f"seed-{seed}" for method, seed in _method_seeds(rows)}
-    (folder / "translations").mkdir(parents=True, exist_ok=True)
-    for table in (*FILES.values(), CURVES):
-        shutil.copyfile(sweep / table, folder / table)
-    copy_histories(paths, folder / "histories")
-    for row in rows:
-        if row.metric == "bleu":
-            name = f"{row.method}-seed-{row.seed}"
-            made = RunDirectory(paths[name]).translation("test", row.temperature or 1.0)
-            shutil.copyfile(made, folder / "translations" / f"{name}-{row.temperature_scaling}.txt")
-    how = how_it_was_made(folder, list(paths.values()), command)
-    table = (sweep / "table.md").read_text(encoding="utf-8")
-    (folder / "README.md").write_text(f"{table}{HOW}{how}", encoding="utf-8")
-    print(f"results/{folder.name}: {len(paths)} runs, {len(rows)} rows.")
-
-
-def _method_seeds(rows: Sequence[Row]) -> list[tuple[str, int]]:
-    return list(dict.fromkeys((row.method, row.seed) for row in rows))
 
 
 def _old_runs(folder: Path, replaced: Collection[str]) -> list[FinishedRun]:
@@ -131,8 +109,8 @@ def again(name: str, *, bootstrap: int = 1000, results: Path = RESULTS) -> None:
     found = measure(runs, order, bootstrap=bootstrap)
     stayed = 0
     for objective, table in FILES.items():
-        write_rows(folder / table, _merge(before[objective], found.rows[objective]))
-        stayed += len({_key(row) for row in before[objective]} - {_key(row) for row in found.rows[objective]})
+        write_rows(folder / table, merge(before[objective], found.rows[objective]))
+        stayed += len({key(row) for row in before[objective]} - {key(row) for row in found.rows[objective]})
     how = (folder / "README.md").read_text(encoding="utf-8").partition(HOW)[2]
     is_whole = set(order) == {run.loss for run in runs}
     page = found.to_markdown() if is_whole else table_of_rows(found.title, read_rows(folder / FILES["ece"]))
@@ -153,26 +131,10 @@ def _runs(sweep: Path, without_ood: Sequence[str]) -> list[FinishedRun]:
     if unknown:
         raise ValueError(f"--without-ood names {unknown[0]}, which the sweep does not have.")
     runs = []
-    for loss, seed in _method_seeds(rows):
+    for loss, seed in method_seeds(rows):
         path = sweep / loss / f"seed-{seed}"
         runs.append(finished_run(PlannedRun(loss, seed, path, open_run(path).recipe)))
     return runs
-
-
-def _place(row: Row) -> tuple[int, int]:
-    """Sort as a sweep does: seeds by number, and the losses of each in the paper's order."""
-    place = LOSS_NAMES.index(row.method) if row.method in LOSS_NAMES else len(LOSS_NAMES)
-    return (row.seed, place)
-
-
-def _key(row: Row) -> tuple[object, ...]:
-    return (row.dataset, row.method, row.seed, row.selection, row.metric, row.temperature_scaling)
-
-
-def _merge(before: Sequence[Row], measured: Sequence[Row]) -> list[Row]:
-    """The rows of a table in their order, with what was measured in the place of what it had; new rows at the end."""
-    new = {_key(row): row for row in measured}
-    return [new.pop(_key(row), row) for row in before] + list(new.values())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -30,7 +30,7 @@ _MOST_PASSES = 100
 
 @dataclass(frozen=True)
 class TemperatureFit:
-    """What the search found.
+    """Result of the search.
 
     Attributes:
         inverse_temperature: β = 1/T, positive and finite.
@@ -256,7 +256,7 @@ class _Objective:
         )
 
     def mean_gap(self) -> float:
-        """How far a class lies below the largest, on average over classes that are not masked."""
+        """Distance of a class from the largest, on average over classes that are not masked."""
         gaps = self.maxima - self.values[:]
         masked = gaps.isinf()
         return float(gaps.masked_fill_(masked, 0).sum(dtype=torch.float64)) / (gaps.numel() - int(masked.sum()))

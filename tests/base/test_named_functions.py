@@ -63,6 +63,33 @@ def test_programs_of_python_itself_are_refused():
         call_function("subprocess:run", {"args": ["true"]}, {})
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["numpy:save", "torch:load", "torch.hub:load", "pandas:read_pickle", "pip._internal:main", "yaml:unsafe_load"],
+)
+def test_functions_of_installed_packages_are_refused(monkeypatch, name):
+    """A recipe from anybody could read a pickle by one of them, write any file, or fetch code."""
+    package = name.partition(":")[0].partition(".")[0]
+    with pytest.raises(ValueError, match=f"from the package {package}: .* set FOCALCAL_FUNCTIONS={package}"):
+        import_function(name)
+    monkeypatch.setenv("FOCALCAL_FUNCTIONS", f"other, {package}")
+    assert callable(import_function(name))
+
+
+def test_functions_of_focalcal_and_those_that_own_code_has_imported_are_refused(module, monkeypatch):
+    with pytest.raises(ValueError, match=r"focalcal\.base\.files is a module of focalcal itself"):
+        import_function("focalcal.base.files:write_json")
+    name = module("from os import system\nfrom numpy import save\nfrom focalcal import train\ndef load(): return 3\n")
+    for function, words in (("system", "posix is a module of Python itself"), ("save", "the package numpy")):
+        with pytest.raises(ValueError, match=words):
+            import_function(f"{name}:{function}")
+    with pytest.raises(ValueError, match="of focalcal itself"):
+        import_function(f"{name}:train")
+    assert import_function(f"{name}:load")() == 3
+    monkeypatch.setenv("FOCALCAL_FUNCTIONS", "numpy")
+    assert import_function(f"{name}:save")
+
+
 @pytest.mark.parametrize("name", ["cifar10", "a:", ":b", "a:b:c", "C:\\data", "a b:c", "", 7, None])
 def test_other_names_are_not_functions(name):
     assert not is_function_name(name)

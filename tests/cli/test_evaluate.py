@@ -8,7 +8,7 @@ import pytest
 
 from focalcal.metrics import METRICS, ece, evaluate, mce
 from focalcal.predictions import Predictions
-from focalcal.report.readings import written
+from focalcal.report.readings import format_value
 from oracles.known_truth import logits_and_labels, predictions
 from oracles.real_files import REAL_FILES, real_predictions
 
@@ -27,10 +27,10 @@ def test_table_has_every_metric_as_the_library_gives_it(focalcal, over_confident
     rows = {cells[1].strip(): cells for line in ran.out.splitlines() if len(cells := line.split("│")) == 6}
     assert list(rows) == [METRICS[name].heading for name in expected.values]
     for name, value in expected.values.items():
-        assert rows[METRICS[name].heading][2].strip() == written(name, value)
+        assert rows[METRICS[name].heading][2].strip() == format_value(name, value)
         low, high = expected.intervals.get(name, (math.nan, math.nan))
         interval = rows[METRICS[name].heading][3].strip()
-        assert interval == ("" if math.isnan(low) else f"{written(name, low)} – {written(name, high)}")
+        assert interval == ("" if math.isnan(low) else f"{format_value(name, low)} – {format_value(name, high)}")
 
 
 def test_json_has_the_numbers_of_the_library(focalcal, over_confident):
@@ -142,8 +142,8 @@ class TestThresholds:
     def test_met(self, focalcal, over_confident):
         ran = focalcal("evaluate", over_confident, "--bootstrap", 0, "--max-ece", 0.9, "--min-accuracy", 0.1)
         assert (ran.code, ran.err) == (0, "")
-        assert "--max-ece 0.9: met" in ran.out
-        assert "--min-accuracy 0.1: met" in ran.out
+        assert "--max-ece 0.9: passed" in ran.out
+        assert "--min-accuracy 0.1: passed" in ran.out
 
     def test_exceeded(self, focalcal, over_confident):
         ran = focalcal(
@@ -154,7 +154,7 @@ class TestThresholds:
         assert f"ece is {values['ece']:.6g}, above --max-ece 0.02." in ran.err
         assert f"accuracy is {values['accuracy']:.6g}, below --min-accuracy 0.99." in ran.err
         assert "nll" not in ran.err
-        assert "--max-nll 99: met" in ran.out
+        assert "--max-nll 99: passed" in ran.out
 
     def test_json_is_complete_where_a_bound_is_not_kept(self, focalcal, over_confident):
         ran = focalcal("evaluate", over_confident, "--json", "--bootstrap", 0, "--max-ece", 0.02, "--max-error", 1)

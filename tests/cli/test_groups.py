@@ -62,7 +62,7 @@ def test_every_group_has_to_meet_thresholds(focalcal, refused, regional):
     ran = focalcal("evaluate", regional / "test.parquet", *gates)
     assert ran.code == 1
     assert f"region {HOSTILE}: ece is" in " ".join(ran.err.split())
-    assert "1 not met" in ran.out
+    assert "1 failed" in ran.out
     assert "1 of 4 thresholds are not judged" in " ".join(ran.out.split())
     content = json.loads(focalcal("evaluate", regional / "test.parquet", *gates, "--json").out)
     assert [one["group"] for one in content["group_gates"] if not one["met"]] == [HOSTILE]

@@ -180,3 +180,8 @@ def test_provenance_is_a_copy():
     preds = Predictions.from_logits(LOGITS, LABELS, provenance=provenance)
     provenance["model"] = "another"
     assert preds.provenance == {"model": "resnet50"}
+
+
+def test_an_option_that_does_not_exist_is_refused_with_the_one_that_was_meant():
+    with pytest.raises(TypeError, match=r"from_probs has no argument 'class_name'; did you mean 'class_names'\?"):
+        Predictions.from_probs([[0.2, 0.8]], [1], class_name=["cat", "dog"])

@@ -14,7 +14,7 @@ from focalcal.metrics.bootstrap.intervals import bootstrap
 from focalcal.metrics.evaluation import EvaluationRequest
 from focalcal.metrics.streaming.large_files import evaluate_file
 from focalcal.predictions import Predictions, open_predictions
-from focalcal.predictions.masking import answers
+from focalcal.predictions.masking import drop_masked
 from oracles.masked import MASKED, oracle, three_classes
 
 
@@ -138,7 +138,7 @@ def test_a_label_that_is_masked_is_refused_with_its_row():
 
 def test_many_masked_classes_take_no_time():
     preds = Predictions.from_logits(torch.zeros(2, 20_000), [0, 1], masked_classes=range(2, 20_000))
-    assert answers(preds).num_classes == 2
+    assert drop_masked(preds).num_classes == 2
     assert repr(preds) == "Predictions(2 samples, 20000 classes, logits, 19998 masked classes)"
 
 
@@ -152,5 +152,5 @@ def test_they_are_kept_in_order_and_shown():
 
 def test_without_masked_classes_nothing_is_copied():
     preds = Predictions.from_logits([[1.0, 0.0, 2.0]], [2])
-    assert answers(preds) is preds
+    assert drop_masked(preds) is preds
     assert preds.masked_classes == ()

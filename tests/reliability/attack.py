@@ -9,14 +9,11 @@ all kinds in one process. A case is repeated by its number: ``--first 4711 --cas
 """
 
 import argparse
-import contextlib
-import io
 import json
 import os
 import random
 import resource
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -32,31 +29,16 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from focalcal.calibrators import load_calibrator
-from focalcal.cli import app
-from focalcal.cli.failures import run as run_command
-from focalcal.data.fashion_mnist import read_idx
-from focalcal.data.glove import read_vectors
-from focalcal.data.own_arrays import load_arrays
-from focalcal.data.own_texts import read_text_table
-from focalcal.data.parallel_text import read_lines
-from focalcal.data.trees import read_trees
 from focalcal.metrics import evaluate
-from focalcal.plots.training_history import training_curves
 from focalcal.predictions import Predictions, open_predictions
 from focalcal.recipes import load_recipe, recipe_names
-from focalcal.training import open_run, train
-from reliability.corpus import Sample, calibrator_files, data_files, prediction_files, recipe_files
+from reliability.checks import Failure, check_nothing_lost, limited, refused_or, run_cli
+from reliability.corpus import Sample, calibrator_files, prediction_files, recipe_files
+from reliability.data_corpus import READERS, data_files
+from reliability.folders import Folders
 from reliability.mutations import NUMBERS, TEXTS, mutate
 
-REFUSALS = (ValueError, TypeError, FileNotFoundError)
-LONGEST_MESSAGE = 4000
-SECONDS = 30  # for one case; a slow machine needs a hundredth of it
-COMMANDS = ("calibrate", "doctor", "report")
-PARTS = ("weights", "ids", "split", "class_names", "masked_classes", "provenance", "groups", "clusters")
-
-
-class Failure(Exception):
-    """A case that ended as none may."""
+SECONDS = 30  # of the processor for one case; a slow machine needs a hundredth of it
 
 
 @dataclass
@@ -76,12 +58,21 @@ class Attack:
         self.predictions = prediction_files(folder / "valid")
         self.calibrators = list(calibrator_files(folder / "valid"))
         self.recipes = list(recipe_files())
-        self.data = list(data_files())
-        self.run = folder / "run"
-        small = {"epochs": 2, "data.train_size": 60, "model.hidden": [8], "hardware.threads": 1}
-        train("digits/mlp", out=self.run, overrides=small, progress=False)
-        kinds = {self.attack_predictions: 70, self.attack_calibrator: 10, self.attack_recipe: 10}
-        self.kinds = {**kinds, self.attack_run: 5, self.attack_data: 5}
+        os.environ["FOCALCAL_CACHE"] = str(folder / "cache")
+        (folder / "material").mkdir()
+        self.data = list(data_files(folder / "material"))
+        self.folders = Folders(folder, commands_every)
+        self.kinds = {
+            self.attack_predictions: 62,
+            self.attack_calibrator: 9,
+            self.attack_recipe: 9,
+            self.attack_data: 11,
+            self.folders.attack_run: 3,
+            self.folders.attack_sweep: 1.5,
+            self.folders.attack_results: 1.5,
+            self.folders.attack_translator: 1.5,
+            self.folders.attack_shards: 1.5,
+        }
 
     def case(self, number: int) -> str:
         """Run one case, and return its kind and outcome."""
@@ -89,7 +80,7 @@ class Attack:
         attack = source.choices(list(self.kinds), list(self.kinds.values()))[0]
         shutil.rmtree(self.folder / "case", ignore_errors=True)
         (self.folder / "case").mkdir()
-        with _limited(SECONDS), warnings.catch_warnings():
+        with limited(SECONDS), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             torch.manual_seed(0)
             outcome = attack(source, number)
@@ -99,38 +90,54 @@ class Attack:
         """Load and evaluate a mutated file; one in a hundred also by the commands that read it."""
         sample = source.choice(self.predictions)
         path = self._write(source, sample, self.predictions)
-        loaded = _refused_or(path, lambda: Predictions.load(path))
-        streamed = _refused_or(path, lambda: sum(len(block) for block in open_predictions(path).blocks(3)))
+        loaded = refused_or(path, lambda: Predictions.load(path))
+        streamed = refused_or(path, lambda: sum(len(block) for block in open_predictions(path).blocks(3)))
         if isinstance(loaded, Predictions):
             if streamed is not None and streamed != len(loaded):
                 raise Failure(f"{len(loaded)} samples are loaded and {streamed} read in blocks")
-            _check_nothing_lost(sample, path, loaded)
-            evaluated = _refused_or(path, lambda: evaluate(loaded, intervals=False), named=False)
+            check_nothing_lost(sample, path, loaded)
+            evaluated = refused_or(path, lambda: evaluate(loaded, intervals=False), named=False)
             if evaluated is not None:
                 json.dumps(evaluated.to_dict())
         if number % self.commands_every == 0:
-            self._run_commands(path)
+            self._run_commands(source, path)
         return "refused" if loaded is None else "read"
 
-    def _run_commands(self, path: Path) -> None:
+    def _run_commands(self, source: random.Random, path: Path) -> None:
         val, out = self.folder / "valid" / "full.npz", self.folder / "case"
-        run_cli("calibrate", path, path, "--allow-test", "--out", out / "a.npz", "--save-calibrator", out / "a.json")
-        run_cli("calibrate", val, path, "--allow-test", "--out", out / "b.csv")
-        run_cli("doctor", path)
-        run_cli("report", path, "--out", out / "report.html")
+        fit = ("--allow-test", "--out", out / "a.npz", "--save-calibrator", out / "a.json")
+        commands = [
+            ("calibrate", path, path, *fit),
+            ("calibrate", val, path, "--allow-test", "--out", out / "b.csv"),
+            ("doctor", path),
+            ("doctor", path, "--val", val, "--json"),
+            ("report", path, "--out", out / "report.html"),
+            ("evaluate", path, "--bootstrap", 2),
+            ("evaluate", path, "--by", "site", "--no-intervals"),
+            ("evaluate", path, "--by", "predicted", "--no-intervals", "--json"),
+            ("compare", path, val, "--bootstrap", 2),
+            ("compare", path, val, "--unpaired", "--bootstrap", 2),
+            ("apply", self.folder / "t.json", path, "--out", out / f"c{''.join(path.suffixes)}"),
+        ]
+        for command in source.sample(commands, 4):
+            run_cli(*command)
         left = [entry.name for entry in out.iterdir() if entry.name.endswith(".tmp")]
         if left:
             raise Failure(f"a command left {left}")
 
-    def attack_calibrator(self, source: random.Random, _: int) -> str:
+    def attack_calibrator(self, source: random.Random, number: int) -> str:
         """Load a mutated calibrator, and apply it."""
         sample = source.choice(self.calibrators)
         path = self._write(source, sample, self.calibrators)
-        calibrator = _refused_or(path, lambda: load_calibrator(path))
+        calibrator = refused_or(path, lambda: load_calibrator(path))
         if calibrator is None:
             return "refused"
         binary = next(one.preds for one in self.predictions if one.name == "binary.npz")
-        _refused_or(path, lambda: calibrator.transform(binary), named=False)
+        refused_or(path, lambda: calibrator.transform(binary), named=False)
+        if number % self.commands_every == 0:
+            new = self.folder / "valid" / "binary.npz"
+            run_cli("apply", path, new, "--out", path.with_name("new.parquet"))
+            run_cli("compare", new, new, "--unpaired", "--calibrator", path, "--bootstrap", 2)
         return "read"
 
     def attack_recipe(self, source: random.Random, _: int) -> str:
@@ -143,50 +150,17 @@ class Attack:
             name.write_text(draw_yaml(source), encoding="utf-8", errors="surrogatepass")
         if source.random() < 0.3:
             name = source.choice(recipe_names())
-        found = _refused_or(Path(name), lambda: load_recipe(name, changes), named=not changes)
+        found = refused_or(Path(name), lambda: load_recipe(name, changes), named=not changes)
         if found is not None:
             found.to_yaml()
         return "refused" if found is None else "read"
 
-    def attack_run(self, source: random.Random, number: int) -> str:
-        """Read a run directory in which a file was mutated, removed, or became something else."""
-        run = self.folder / "case" / "run"
-        shutil.copytree(self.run, run)
-        path = source.choice([path for path in sorted(run.rglob("*")) if path.is_file() and path.name != ".lock"])
-        what = tamper(source, path)
-        opened = _refused_or(run, lambda: open_run(run), named=False)
-        if opened is not None:
-            for read in (
-                lambda: opened.files.is_finished,
-                lambda: opened.history,
-                lambda: opened.evaluation,
-                lambda: training_curves(opened.files.history),
-                lambda: opened.predictions("val"),
-                lambda: evaluate(opened.predictions("test"), metrics=["nll", "ece"], intervals=False),
-            ):
-                _refused_or(run, read, named=False)
-        if number % self.commands_every == 0:
-            run_cli("evaluate", run, "--no-intervals")
-            run_cli("report", run, "--out", self.folder / "case" / "report.html")
-            small = ("epochs=2", "data.train_size=60", "model.hidden=[8]", "hardware.threads=1")
-            run_cli("train", "digits/mlp", *small, "--out", run, "--resume")
-        return f"{what}, {'refused' if opened is None else 'read'}"
-
     def attack_data(self, source: random.Random, _: int) -> str:
-        """Read a mutated file of a data set."""
+        """Read a mutated file of a data set, of results or of a sweep."""
         sample = source.choice(self.data)
         path = self._write(source, sample, self.data)
-        readers = {
-            "texts.csv": lambda: read_text_table(path, "text", "label"),
-            "texts.parquet": lambda: read_text_table(path, "text", "label"),
-            "lines.gz": lambda: read_lines(path),
-            "vectors.txt": lambda: read_vectors(path, ["good", "bad"], dimension=4),
-            "vectors.zip": lambda: read_vectors(path, ["good", "bad"], dimension=4),
-            "trees.txt": lambda: read_trees(path.read_text("utf-8", errors="replace").split("\n"), path.name),
-            "idx.gz": lambda: read_idx(path, 1),
-            "own.npz": lambda: load_arrays(path=path, inputs="x", labels="y"),
-        }
-        found = _refused_or(path, readers[sample.name], named=sample.name != "own.npz")
+        is_named = sample.name not in ("own.npz", "among-others.png")  # there it may be the samples that do not fit
+        found = refused_or(path, lambda: READERS[sample.name](path), named=is_named)
         return "refused" if found is None else "read"
 
     def _write(self, source: random.Random, sample: Sample, samples: list[Sample]) -> Path:
@@ -194,27 +168,6 @@ class Attack:
         others = [one.content for one in samples if one.ending == sample.ending]
         path.write_bytes(mutate(source, sample.content, sample.ending, others))
         return path
-
-
-def tamper(source: random.Random, path: Path) -> str:
-    """Change one file of a run."""
-    what = source.choice(("mutated", "mutated", "mutated", "removed", "emptied", "folder", "pipe", "loop", "device"))
-    if what == "mutated":
-        content = path.read_bytes()
-        path.write_bytes(mutate(source, content, path.suffix, [content]))
-        return what
-    path.unlink()
-    if what == "emptied":
-        path.touch()
-    elif what == "folder":
-        path.mkdir()
-    elif what == "pipe":
-        os.mkfifo(path)
-    elif what == "loop":
-        path.symlink_to(path.name)
-    elif what == "device":
-        path.symlink_to("/dev/zero")
-    return what
 
 
 KEYS = (
@@ -252,68 +205,6 @@ def draw_yaml(source: random.Random) -> str:
     if source.random() < 0.7:
         lines = ["data: digits", "model: mlp", "epochs: 3", *lines]
     return "\n".join(lines) + source.choice(("\n", "", "\n\t", "\n---\n"))
-
-
-def _refused_or(path: Path, read, *, named: bool = True):
-    """Return what is read, or None after a refusal in one sentence that names the file."""
-    try:
-        return read()
-    except REFUSALS as error:
-        message = str(error)
-        if not message or len(message) > LONGEST_MESSAGE:
-            raise Failure(f"a refusal of {len(message)} characters") from error
-        if named and path.name not in message:
-            raise Failure(f"a refusal that does not name the file: {message[:300]}") from error
-        return None
-
-
-def _check_nothing_lost(sample: Sample, path: Path, loaded: Predictions) -> None:
-    """Refuse values and labels that are whole beside a part that is gone."""
-    preds = sample.preds
-    if preds is None or not torch.equal(loaded.values, preds.values):
-        return
-    before, after = preds.labels_or_none, loaded.labels_or_none
-    if before is not None and (after is None or not torch.equal(before, after)):
-        if after is None:
-            raise Failure("labels were lost in silence")
-        return
-    if ".csv" not in path.suffixes and b"arrays" not in path.read_bytes():
-        return  # saved again without the statement of contents, as others do
-    for part in PARTS:
-        before, after = getattr(preds, part), getattr(loaded, part)
-        is_fewer = after is not None and not isinstance(before, str) and before is not None and len(after) < len(before)
-        if before is not None and len(before) and (after is None or is_fewer):
-            raise Failure(f"{part} was lost in silence")
-
-
-def run_cli(*arguments) -> int:
-    """Run a command in this process: it may succeed, fail or refuse, in one sentence, and never by a bug."""
-    before, sys.argv = sys.argv, ["focalcal", *map(str, arguments)]
-    out, err = io.StringIO(), io.StringIO()
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = run_command(app)
-    finally:
-        sys.argv = before
-    if code not in (0, 1, 2):
-        raise Failure(f"exit code {code} of {' '.join(map(str, arguments))}: {err.getvalue()[-500:]}")
-    if "Traceback" in err.getvalue() or (code == 2 and not err.getvalue().strip()):
-        raise Failure(f"{arguments[0]} said: {err.getvalue()[-500:]!r}")
-    return code
-
-
-@contextlib.contextmanager
-def _limited(seconds: int):
-    def hang(*_):
-        raise Failure(f"a hang of {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, hang)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def run_cases(attack: Attack, first: int, count: int, *, until: float | None = None, show: int = 0) -> Tally:

@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import torch
 
 from focalcal.calibrators import METHODS, build_calibrator
 from focalcal.predictions import Predictions
+from focalcal.predictions.token_predictions import TokenPredictions
 from focalcal.recipes import load_recipe, recipe_names
 
 ENDINGS = (".npz", ".safetensors", ".parquet", ".csv", ".csv.gz")
@@ -70,7 +70,19 @@ def prediction_files(folder):
             path = folder / f"{name}{ending}"
             preds.save(path)
             found.append(Sample(path.name, path.read_bytes(), preds))
-    return found + list(files_of_others())
+    path = folder / "tokens.safetensors"
+    token_predictions().save(path)
+    return [*found, Sample(path.name, path.read_bytes(), Predictions.load(path)), *files_of_others()]
+
+
+def token_predictions():
+    """Predictions of 12 tokens in four sentences, from a vocabulary of five."""
+    numbers = torch.Generator().manual_seed(9)
+    features, weight = torch.randn(12, 3, generator=numbers), torch.randn(5, 3, generator=numbers)
+    sentences = torch.arange(12) // 3
+    return TokenPredictions(
+        features, weight, torch.arange(12) % 5, sentences, torch.arange(12) % 3, "test", torch.arange(5) * 40
+    )
 
 
 def files_of_others():
@@ -122,24 +134,3 @@ def recipe_files():
         "extended.yaml",
         b"extends: digits/mlp\nprotocols:\n  long: {epochs: 9}\nby_loss:\n  flsd-53: {optimizer: {lr: 0.2}}\nseed: 3\n",
     )
-
-
-def data_files():
-    """Texts, vectors, archives and arrays that data sets are read from."""
-    yield Sample("texts.csv", b"text,label\n" + b"".join(b'"good %d, fun",yes\nbad,no\n' % i for i in range(6)))
-    file = io.BytesIO()
-    pq.write_table(pa.table({"text": ["good fun", "too long"] * 6, "label": ["yes", "no"] * 6}), file)
-    yield Sample("texts.parquet", file.getvalue())
-    yield Sample("lines.gz", gzip.compress(b"one line\nanother\n" * 4, mtime=0))
-    yield Sample(
-        "vectors.txt", b"".join(b"%s 0.1 -0.2 0.3 4e-1\n" % word for word in (b"good", b"fun", b"bad", b"long"))
-    )
-    yield Sample("trees.txt", b"(3 (2 good) (1 (2 fun) (2 .)))\n(1 (2 too) (2 long))\n")
-    yield Sample("idx.gz", gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 9]) + bytes(range(9)), mtime=0))
-    file = io.BytesIO()
-    np.savez(file, x=np.eye(40, 3, dtype=np.float32), y=np.arange(40) % 2)
-    yield Sample("own.npz", file.getvalue())
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr(zipfile.ZipInfo("a.4d.txt"), b"good 1 2 3 4\nbad 4 3 2 1\n")
-    yield Sample("vectors.zip", packed.getvalue())

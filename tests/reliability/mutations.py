@@ -37,6 +37,7 @@ def _choose(source, ending):
         ".csv": text, ".json": text, ".jsonl": text, ".yaml": text, ".txt": text,
         ".npz": [_member, _member, _member_text, _member_name], ".npy": [_number, _word],
         ".safetensors": [_header, _header, _number, _word], ".parquet": [_footer, _footer, _word, _number],
+        ".zip": [_member, _member, _member_name],
     }  # fmt: skip
     return source.choice([*plain, *by_ending.get(ending, [])])
 

@@ -1,5 +1,6 @@
 """A fixed set of the cases of attack.py, and proof that its checks can fail."""
 
+import itertools
 import shutil
 import time
 import warnings
@@ -7,7 +8,8 @@ import warnings
 import pytest
 
 from focalcal.predictions import Predictions
-from reliability.attack import Attack, Failure, _check_nothing_lost, _limited, _refused_or, run_cases, run_cli
+from reliability.attack import Attack, run_cases
+from reliability.checks import Failure, check_nothing_lost, limited, refused_or, run_cli
 from reliability.corpus import Sample
 
 pytestmark = pytest.mark.slow
@@ -42,7 +44,7 @@ def test_the_valid_files_are_read_by_every_command(attack):
         out = attack.folder / "case"
         assert run_cli("calibrate", valid / name, valid / name, "--allow-test", "--out", out / "a.npz") == 0
     assert run_cli("report", valid / "full.npz", "--out", attack.folder / "case" / "r.html") == 0
-    assert run_cli("evaluate", attack.run, "--no-intervals") == 0
+    assert run_cli("evaluate", attack.folders.run, "--no-intervals") == 0
     for sample in attack.predictions:
         (attack.folder / "case" / sample.name).write_bytes(sample.content)
         assert Predictions.load(attack.folder / "case" / sample.name)
@@ -57,15 +59,17 @@ def test_a_bug_a_hang_and_a_loss_are_noticed(attack, tmp_path, monkeypatch):
     path = tmp_path / "file.npz"
     for error in (ValueError("the file is wrong"), ValueError(""), ValueError("x" * 10_000)):
         with pytest.raises(Failure):
-            _refused_or(path, lambda error=error: (_ for _ in ()).throw(error))
+            refused_or(path, lambda error=error: (_ for _ in ()).throw(error))
     with pytest.raises(KeyError):
-        _refused_or(path, lambda: {}["x"])
-    with pytest.raises(Failure, match="a hang"), _limited(1):
-        time.sleep(20)
+        refused_or(path, lambda: {}["x"])
+    with pytest.raises(Failure, match="a hang"), limited(60, waiting=0.1):
+        time.sleep(60)
+    with pytest.raises(Failure, match="a hang"), limited(0.1):
+        sum(itertools.repeat(1))
     full = next(sample for sample in attack.predictions if sample.name == "full.npz")
     lost = Predictions.from_logits(full.preds.values, full.preds.labels, split="val")
     with pytest.raises(Failure, match="weights was lost in silence"):
-        _check_nothing_lost(Sample("full.npz", b"", full.preds), attack.folder / "valid" / "full.npz", lost)
+        check_nothing_lost(Sample("full.npz", b"", full.preds), attack.folder / "valid" / "full.npz", lost)
     monkeypatch.setattr("focalcal.predictions.open_predictions", lambda *_, **__: {}["x"])
     with pytest.raises(Failure, match="exit code 3"):
         run_cli("evaluate", attack.folder / "valid" / "full.npz")

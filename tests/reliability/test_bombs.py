@@ -11,10 +11,13 @@ import pytest
 
 from focalcal.cli import inputs
 from focalcal.data import data_files
+from focalcal.data.encoded_images import read_parquet_images
 from focalcal.data.glove import read_vectors
 from focalcal.data.newsgroups import read_newsgroups
 from focalcal.data.ood_images import read_ood
-from focalcal.data.parallel_text import read_lines
+from focalcal.data.own_arrays import load_arrays
+from focalcal.data.own_texts import read_text_table
+from focalcal.data.parallel_text import read_lines, read_parallel
 from focalcal.predictions import Predictions
 
 GIGABYTES = 1_600_000_000
@@ -154,3 +157,42 @@ def test_an_input_without_an_end(monkeypatch):
             ValueError, match=r"stdin gave more than 3,145,728 bytes; save larger predictions to a file"
         ):
             inputs.predictions_file(Path("-"))
+
+
+def test_a_text_that_stands_in_every_row(tmp_path):
+    """A parquet file stores it once, and Python would have it in every row."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def repeat(values):
+        return pa.DictionaryArray.from_arrays(pa.repeat(0, 20_000), values)
+
+    path = tmp_path / "texts.parquet"
+    pq.write_table(pa.table({"text": repeat(["x" * 100_000]), "label": repeat(["a"])}), path)
+    assert path.stat().st_size < 1_000_000
+    with pytest.raises(ValueError, match=r"texts\.parquet unpacks to more than 1,073,741,824 bytes"):
+        read_text_table(path, "text", "label")
+    pairs = pa.StructArray.from_arrays([repeat(["x" * 100_000]), repeat(["y"])], ["en", "de"])
+    pq.write_table(pa.table({"translation": pairs}), path)
+    with pytest.raises(ValueError, match=r"texts\.parquet unpacks to more than 1,073,741,824 bytes"):
+        read_parallel([path])
+
+
+def test_pictures_that_are_declared(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    cells = pa.repeat(pa.scalar({"bytes": b"x", "path": None}, kind), 400_000)
+    path = tmp_path / "images.parquet"
+    pq.write_table(pa.table({"img": cells, "label": pa.repeat(0, 400_000)}), path)
+    assert path.stat().st_size < 1_000_000
+    with pytest.raises(ValueError, match=r"images\.parquet: its images unpacks from [\d,]+ to 1,228,800,000 bytes"):
+        read_parquet_images(path, image_column="img", label_column="label", num_classes=2, size=32)
+
+
+def test_arrays_of_ones_own(tmp_path):
+    path = tmp_path / "own.npz"
+    bomb(path, "x", "<f8", (400_000_000,), y=np.arange(3))
+    with pytest.raises(ValueError, match=r"own\.npz: its x\.npy unpacks from [\d,]+ to 3,200,000,\d+ bytes"):
+        load_arrays(path=path)

@@ -3,18 +3,24 @@
 import json
 import struct
 import zipfile
+from functools import partial
 
 import numpy as np
 import pytest
 
 from focalcal.base.files import make_folder, parse_json
 from focalcal.calibrators import TemperatureScaling, load_calibrator
+from focalcal.data.encoded_images import read_parquet_images
+from focalcal.data.own_texts import read_text_table
+from focalcal.data.parallel_text import read_parallel
 from focalcal.metrics import evaluate
 from focalcal.plots.training_history import training_curves
 from focalcal.predictions import Predictions, open_predictions
 from focalcal.recipes import load_recipe
 from focalcal.training.run_directory import open_run, read_evaluation, read_history
 
+READ_TEXTS = partial(read_text_table, text_column="text", label_column="label")
+READ_IMAGES = partial(read_parquet_images, image_column="img", label_column="label", num_classes=9, size=8)
 DEEP = 100_000 * "["
 PREDS = Predictions.from_probs([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]], [0, 1, 1], ids=["a", "b", "c"], weights=[1, 2, 3])
 
@@ -215,3 +221,20 @@ def test_an_archive_of_numpy_that_is_empty_or_is_none(tmp_path):
     ):
         (tmp_path / name).write_bytes(content)
         refusal(Predictions.load, tmp_path / name)
+
+
+@pytest.mark.parametrize("read", ["texts", "pairs", "images"])
+def test_names_in_a_parquet_footer_that_are_no_text(tmp_path, read):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {
+        "texts": ({"text": ["a", "b"], "label": ["x", "y"], "column": [1, 2]}, READ_TEXTS),
+        "pairs": ({"translation": [{"en": "a", "de": "b"}], "column": [1]}, lambda path: read_parallel([path])),
+        "images": ({"img": [{"bytes": b"x", "path": "y"}], "label": [1], "column": [1]}, READ_IMAGES),
+    }
+    path, (columns, reader) = tmp_path / "file.parquet", kinds[read]
+    pq.write_table(pa.table(columns), path, store_schema=False)
+    assert path.read_bytes().count(b"column") >= 2
+    path.write_bytes(path.read_bytes().replace(b"column", b"col\x80\xffn"))
+    refusal(reader, path)

@@ -6,7 +6,7 @@ import torch
 from focalcal.predictions import Predictions
 from focalcal.report.content import model_content
 from focalcal.report.model_sources import model_sources
-from focalcal.report.readings import written
+from focalcal.report.readings import format_value
 from focalcal.report.reported_model import ReportSettings, measure_model
 from focalcal.report.wording import headline, mood, next_steps, sentences
 from report.conftest import world
@@ -136,7 +136,7 @@ def test_the_range_of_a_perfect_model_stands_beside_the_ece():
     assert before != after
     assert f"a perfectly calibrated model would show {after}: " in sentences(found)[-1]
     tile = next(tile for tile in model_content(found)["tiles"] if tile["title"] == "ECE")
-    scaled = written("ece", found.after.values["ece"])
+    scaled = format_value("ece", found.after.values["ece"])
     assert tile["beside"] == f"perfect model {before} · scaled {scaled} (perfect model {after})"
 
 

@@ -7,7 +7,7 @@ from focalcal.metrics.streaming.token_calibration import evaluate_tokens
 from focalcal.predictions.token_predictions import TokenPredictions
 from focalcal.sweeps import sweep
 from focalcal.sweeps.result_rows import read_rows
-from focalcal.sweeps.translation_result import CURVE, read_curves
+from focalcal.sweeps.translated_run import CURVE, read_curves
 from focalcal.translation import measure_bleu
 
 pytestmark = pytest.mark.slow

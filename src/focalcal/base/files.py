@@ -99,7 +99,7 @@ def open_bytes(path: str | os.PathLike[str]) -> BinaryIO:
     found = regular_file(path)
     if found.suffix.lower() != ".gz":
         return open(regular_file(path), "rb")
-    most = max(PLAUSIBLE_BYTES, PLAUSIBLE_RATIO * found.stat().st_size)
+    most = most_unpacked(found.stat().st_size)
     return io.BufferedReader(_Bounded(gzip.open(regular_file(path)), most), 2**20)
 
 
@@ -117,12 +117,32 @@ class _Bounded(io.RawIOBase):
         count = self._stream.readinto(buffer)
         self._read += count
         if self._read > self._most:
-            raise ValueError(f"it unpacks to more than {self._most:,} bytes; if it is no bomb, unpack it first.")
+            raise ValueError(f"it unpacks to more than {self._most:,} bytes; if you trust it, unpack it first.")
         return count
 
     def close(self) -> None:
         self._stream.close()
         super().close()
+
+
+def most_unpacked(packed: int) -> int:
+    """Return how many bytes ``packed`` bytes of a file may unpack to: 200 times as many, and 1 GB in any case."""
+    return max(PLAUSIBLE_BYTES, PLAUSIBLE_RATIO * packed)
+
+
+def check_unpacked(name: str, unpacked: int, packed: int) -> None:
+    """Refuse an array that a few bytes in a file claim to unpack to: it would fill the memory.
+
+    Args:
+        name: The array, or the file itself.
+        unpacked: Its size in memory.
+        packed: Its size in the file.
+    """
+    if unpacked > most_unpacked(packed):
+        raise ValueError(
+            f"its {name} unpacks from {packed:,} to {unpacked:,} bytes, more than {PLAUSIBLE_BYTES:,} bytes and "
+            f"{PLAUSIBLE_RATIO} times its size; if you trust it, save it without compression."
+        )
 
 
 def read_text(path: str | os.PathLike[str], at_most: int = LARGEST_TEXT) -> str:
@@ -230,6 +250,31 @@ def check_destination(path: str | os.PathLike[str], read: Iterable[str | os.Path
     for source in map(Path, read):
         if target.exists() and source.exists() and target.samefile(source):
             raise ValueError(f"{name} is one of the files that are read; write to another name.")
+
+
+def check_links(folder: str | os.PathLike[str], *, below: bool = True) -> None:
+    """Refuse a folder with a link to a file or folder outside of it, before anything is written there.
+
+    A folder may come from anybody; what is written to the name of a link ends up wherever it points to.
+
+    Args:
+        folder: The folder, which may be a link itself, or not be there.
+        below: Whether to look into the folders in it, too.
+
+    Raises:
+        ValueError: There is such a link.
+    """
+    home = Path(os.path.realpath(folder))
+    for place, folders, files in os.walk(folder):
+        for path in (Path(place, name) for name in (*folders, *files)):
+            target = Path(os.path.realpath(path))
+            if path.is_symlink() and not target.is_relative_to(home) and not target.is_char_device():
+                raise ValueError(
+                    f"{path} is a link to {target}, which lies outside of {os.fspath(folder)}: nothing is written "
+                    "there; put what it points to in its place, or remove it."
+                )
+        if not below:
+            return
 
 
 def make_folder(path: str | os.PathLike[str]) -> None:

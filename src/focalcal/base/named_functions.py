@@ -5,10 +5,16 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from focalcal.base.suggestions import did_you_mean
+
+# The packages, separated by commas, whose functions recipes may name besides those of the user's own code.
+ALLOWED_PACKAGES = "FOCALCAL_FUNCTIONS"
+_INSTALLED = {"site-packages", "dist-packages"}
 
 
 def is_function_name(name: object) -> bool:
@@ -25,22 +31,30 @@ def is_function_name(name: object) -> bool:
 def import_function(name: str) -> Callable[..., Any]:
     """Import a function by its name; modules in the current folder are found, too.
 
-    Modules of Python itself are refused: a recipe could otherwise name any program to be run.
+    A recipe may come from anybody, and names the function and its arguments. Therefore functions of Python itself and
+    of focalcal are refused, and those of installed packages unless $FOCALCAL_FUNCTIONS names their package.
 
     Raises:
-        ValueError: There is no such module, it fails when it is imported, or it has no such function.
+        ValueError: There is no such module, it fails when it is imported, it has no such function, or it is not the
+            user's own.
 
     Examples:
         >>> import_function("no_such_module:load")
         Traceback (most recent call last):
         ...
         ValueError: There is no module 'no_such_module' for no_such_module:load in the current folder or installed.
+        >>> import_function("numpy:save")
+        Traceback (most recent call last):
+        ...
+        ValueError: numpy:save is from the package numpy: if a recipe may use it, set FOCALCAL_FUNCTIONS=numpy.
     """
     module, _, function = name.partition(":")
-    if module.partition(".")[0] in sys.stdlib_module_names:
-        raise ValueError(f"{name}: {module} is a module of Python itself; name a function of your own code.")
-    imported = _import_module(module, name)
-    found = getattr(imported, function, None)
+    with _current_folder_is_searched():
+        _check_own(module, name)
+        imported = _import_module(module, name)
+        found = getattr(imported, function, None)
+        if inspect.isroutine(found) or inspect.isclass(found):  # it may have been imported there from elsewhere
+            _check_own(getattr(found, "__module__", None) or module, name)
     if found is None:
         known = [key for key, value in vars(imported).items() if inspect.isfunction(value) and not key.startswith("_")]
         rest = did_you_mean(function, known) if known else ", nor any other."
@@ -50,12 +64,44 @@ def import_function(name: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _import_module(module: str, name: str) -> Any:
+def _check_own(module: str, name: str) -> None:
+    """Refuse a module that is not the user's own code, before it is imported."""
+    package = module.partition(".")[0]
+    if package in sys.stdlib_module_names:
+        raise ValueError(f"{name}: {module} is a module of Python itself; name a function of your own code.")
+    if package == "focalcal":
+        raise ValueError(f"{name}: {module} is a module of focalcal itself; name a function of your own code.")
+    allowed = [one.strip() for one in os.environ.get(ALLOWED_PACKAGES, "").split(",")]
+    if package not in allowed and _is_installed(package):
+        raise ValueError(
+            f"{name} is from the package {package}: if a recipe may use it, set {ALLOWED_PACKAGES}={package}."
+        )
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        spec = importlib.util.find_spec(package)
+    except ValueError:  # a module without a file, such as __main__
+        return False
+    places = [] if spec is None else [spec.origin or "", *(spec.submodule_search_locations or ())]
+    return any(_INSTALLED & set(Path(place).parts) for place in places)
+
+
+@contextmanager
+def _current_folder_is_searched() -> Iterator[None]:
     here = os.getcwd()
     added = here not in sys.path and "" not in sys.path
     if added:
         sys.path.insert(0, here)
         importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        if added and here in sys.path:
+            sys.path.remove(here)
+
+
+def _import_module(module: str, name: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -66,9 +112,6 @@ def _import_module(module: str, name: str) -> Any:
     except Exception as error:
         said = f"{type(error).__name__}: {error}".rstrip(".")
         raise ValueError(f"The module {module} of {name} cannot be imported: {said}.") from error
-    finally:
-        if added and here in sys.path:
-            sys.path.remove(here)
 
 
 def call_function(name: str, options: Mapping[str, Any], offered: Mapping[str, Any]) -> Any:

@@ -46,7 +46,7 @@ def spinner(doing: str) -> Iterator[None]:
 
 
 @contextmanager
-def tracked(items: Iterable[T], doing: str, total: float | None = None) -> Iterator[Iterable[T]]:
+def track(items: Iterable[T], doing: str, total: float | None = None) -> Iterator[Iterable[T]]:
     """Show how far a loop over items has come, where stderr is a terminal."""
     if not on_terminal():
         yield items

@@ -127,7 +127,7 @@ class AffineCalibrator(LogitCalibrator):
 
 
 def affine_inputs(logits: Tensor, mixture: UniformMixture | None, *, of_log_probs: bool, centred: bool) -> Tensor:
-    """What the affine map is applied to, (N, K); a masked class stays −inf."""
+    """Inputs of the affine map, (N, K); a masked class stays −inf."""
     inputs = logits if mixture is None else mixture.log_probs(logits)
     if of_log_probs and mixture is None:
         inputs = inputs.log_softmax(1)
@@ -295,7 +295,7 @@ class DirichletCalibration(FullMatrixScaling):
     of_log_probs: ClassVar[bool] = True
 
 
-def warn_of_missing_classes(preds: Predictions, what: str) -> None:
+def warn_of_missing_classes(preds: Predictions, what: str, stacklevel: int = 5) -> None:
     """Warn the caller of `fit` that some classes have no validation sample."""
     count = preds.labels.sum(0) if preds.has_soft_labels else torch.bincount(preds.labels, minlength=preds.num_classes)
     impossible = torch.isneginf(preds.values).all(0)
@@ -308,5 +308,5 @@ def warn_of_missing_classes(preds: Predictions, what: str) -> None:
         f"{len(missing)} of {preds.num_classes} classes have no validation sample ({names}): {what} can only lower "
         "their probabilities, as far as its penalty lets it; add samples of these classes if they occur elsewhere.",
         CalibrationWarning,
-        stacklevel=5,
+        stacklevel=stacklevel,
     )

@@ -12,9 +12,17 @@ from scipy.special import logsumexp
 from torch import Tensor, nn
 
 from focalcal.base.markdown import markdown_table
-from focalcal.calibrators.base import CalibrationWarning, Calibrator, LogitCalibrator
+from focalcal.calibrators.affine import warn_of_missing_classes
+from focalcal.calibrators.base import CalibrationWarning, Calibrator, LogitCalibrator, NoInformationWarning
 from focalcal.calibrators.binary import BetaCalibration, PlattScaling, QuadraticScaling
-from focalcal.calibrators.cross_validation import Build, draw_folds, log_losses, mean_and_error, predict_held_out
+from focalcal.calibrators.cross_validation import (
+    Build,
+    draw_folds,
+    log_losses,
+    mean_and_error,
+    predict_held_out,
+    without_weight_zero,
+)
 from focalcal.calibrators.ensemble import (
     Array,
     MixedMembers,
@@ -28,6 +36,7 @@ from focalcal.calibrators.structured import MOST_CLASSES_OF_A_MATRIX, Structured
 from focalcal.calibrators.temperature import TemperatureScaling
 from focalcal.calibrators.uniform_mixture import effective_samples, has_zeros
 from focalcal.predictions import Predictions
+from focalcal.temperature import fit_inverse_temperature
 
 Combine = Literal["mix", "choose"]
 
@@ -160,6 +169,7 @@ class AutoCalibration(LogitCalibrator):
             raise ValueError("keep_argmax must be True or False, and seed a whole number.")
 
     def _learn(self, preds: Predictions) -> None:
+        preds = without_weight_zero(preds)
         zeros = has_zeros(preds)
         options = options_for(preds.num_classes, keep_argmax=self.keep_argmax, zeros=zeros)
         folds = draw_folds(preds, self.folds, self.seed)
@@ -178,6 +188,11 @@ class AutoCalibration(LogitCalibrator):
         )
         if few or all(one.note for one in tried[fallback + 1 :]):
             _warn_uncalibrated(len(preds), few=few, zeros=zeros)
+        if few:
+            return
+        warn_of_missing_classes(preds, type(self).__name__, stacklevel=4)
+        if fit_inverse_temperature(preds.logits(), preds.labels, preds.weights).bound == "upper":
+            _warn_of_no_information()
 
     def _weights(self, tried: Sequence["_Tried"], shares: Array) -> list[float]:
         # The first that can be taken is what changes least.
@@ -330,12 +345,18 @@ def _warn_uncalibrated(samples: int, *, few: bool, zeros: bool) -> None:
     if few:
         reason = f"{samples} samples are too few to compare calibrators (at least {_FEWEST_SAMPLES} are needed)"
     else:
-        reason = (
-            "no candidate has a finite optimum, because the label (nearly) always has the largest logit or the logits "
-            "say nothing about the labels"
-        )
+        reason = "no candidate has a finite optimum, because the label (nearly) always has the largest logit"
     done = "only mixes in a little of the uniform distribution" if zeros else "changes nothing"
     warnings.warn(f"AutoCalibration {done}: {reason}.", CalibrationWarning, stacklevel=4)
+
+
+def _warn_of_no_information() -> None:
+    warnings.warn(
+        "The logits say nothing about the labels, or the opposite of what they should: no temperature is better than "
+        "chance; check the labels and the validation data.",
+        NoInformationWarning,
+        stacklevel=4,
+    )
 
 
 def _loss_text(candidate: Candidate) -> str:

@@ -65,7 +65,7 @@ def learned_tensor(learned: Mapping[str, Any], key: str, shape: tuple[int, ...],
     """A float64 tensor of a file, with the shape that it must have; null is NaN where ``gaps`` are allowed."""
     tensor = torch.tensor(_numbers(learned[key], key, gaps), dtype=torch.float64)
     if tensor.shape != shape:
-        raise ValueError(f"{key} has shape {tuple(tensor.shape)} in place of {shape}")
+        raise ValueError(f"{key} has shape {tuple(tensor.shape)} instead of {shape}")
     return tensor
 
 

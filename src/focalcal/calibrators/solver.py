@@ -32,11 +32,13 @@ _MOST_ITERATIONS = 1000
 # Relative change of the loss, and largest slope in coordinates of curvature 1, at which the search ends: far below what
 # a parameter's own standard error would be.
 _TOLERANCE = {"ftol": 1e-9, "gtol": 1e-5}
-# A large problem is searched in float32 first, which is several times faster, and finished in float64.
+# A large problem is searched in float32 first, which is several times faster, and finished in float64, where a step
+# that gains less than this is not worth its time: the loss is within 1e-7 of the least.
 _ROUGH_TOLERANCE = {"ftol": 1e-8, "gtol": 1e-4}
+_LARGE_TOLERANCE = {"ftol": 1e-7, "gtol": 1e-5}
 _LARGE = 2**22
-# Up to this many classes the Hessian's blocks, K · (K + 1)² numbers, may be formed.
-_MOST_CLASSES_WITH_BLOCKS = 128
+# Up to this many classes the Hessian's blocks, K · (K + 1)² numbers, are worth forming.
+_MOST_CLASSES_WITH_BLOCKS = 64
 # Rows that the blocks are estimated from.
 _CURVATURE_ROWS = 1024
 
@@ -121,10 +123,10 @@ class Regression:
             what: The calibrator's name, for the warning when the search stops early.
         """
         coordinates = Coordinates.of(self)
-        start = np.zeros(self.centre.numel())
-        if self.inputs.numel() * self.centre.shape[1] > _LARGE:
+        start, is_large = np.zeros(self.centre.numel()), self.inputs.numel() * self.centre.shape[1] > _LARGE
+        if is_large:
             start, _ = self._search(coordinates, start, torch.float32, _ROUGH_TOLERANCE)
-        found, steps = self._search(coordinates, start, torch.float64, _TOLERANCE)
+        found, steps = self._search(coordinates, start, torch.float64, _LARGE_TOLERANCE if is_large else _TOLERANCE)
         if steps >= _MOST_ITERATIONS:
             _warn_stopped_early(what)
         fitted = self.affine(coordinates.parameters(found))
@@ -133,7 +135,7 @@ class Regression:
     def _search(
         self, coordinates: "Coordinates", start: Array, dtype: torch.dtype, tolerance: dict[str, float]
     ) -> tuple[Array, int]:
-        """Where L-BFGS ends, and after how many steps."""
+        """The end of L-BFGS, and the number of its steps."""
 
         def loss_and_gradient(flat: Array) -> tuple[float, Array]:
             loss, gradient = self.loss_and_gradient(coordinates.parameters(flat), dtype)

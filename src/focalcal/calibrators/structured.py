@@ -5,7 +5,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, get_args
 
 from focalcal.calibrators.affine import AffineCalibrator, scaled_ridge
-from focalcal.calibrators.cross_validation import draw_folds, log_losses, mean_and_error, predict_held_out
+from focalcal.calibrators.cross_validation import (
+    draw_folds,
+    log_losses,
+    mean_and_error,
+    predict_held_out,
+    without_weight_zero,
+)
 from focalcal.calibrators.files import learned_number
 from focalcal.calibrators.solver import Ridge
 from focalcal.predictions import Predictions
@@ -76,6 +82,7 @@ class StructuredScaling(AffineCalibrator):
     def _chosen_strength(self, preds: Predictions) -> float:
         if self.strength != "cv":
             return float(self.strength)
+        preds = without_weight_zero(preds)
         if len(preds) < 2 * _FOLDS:
             return 1.0
         folds = draw_folds(preds, _FOLDS, seed=0)

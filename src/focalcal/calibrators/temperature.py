@@ -8,7 +8,13 @@ from typing import Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from focalcal.calibrators.base import LogitCalibrator, LogitModule, NoOptimumWarning, at_least_float32
+from focalcal.calibrators.base import (
+    LogitCalibrator,
+    LogitModule,
+    NoInformationWarning,
+    NoOptimumWarning,
+    at_least_float32,
+)
 from focalcal.calibrators.ece_grid import ScaledScores, fit_temperature_on_grid
 from focalcal.calibrators.files import learned_number
 from focalcal.calibrators.record import Quality, quality, quality_of
@@ -187,6 +193,6 @@ def warn_at_bound(fit: TemperatureFit, stacklevel: int = 4) -> None:
     advice = "check the labels and the validation data"
     warnings.warn(
         f"The temperature stopped at its {fit.bound} bound {fit.temperature:g}: {reason}; {advice}.",
-        NoOptimumWarning,
+        NoOptimumWarning if fit.bound == "lower" else NoInformationWarning,
         stacklevel=stacklevel,
     )

@@ -16,14 +16,15 @@ import torch
 from scipy.optimize import brentq, minimize_scalar
 from torch import Tensor
 
-from focalcal.calibrators.base import NoOptimumWarning
+from focalcal.calibrators.base import NoInformationWarning, NoOptimumWarning
 from focalcal.calibrators.files import learned_number
 from focalcal.predictions import Predictions
 
 Array = npt.NDArray[np.float64]
 
-# Values of log(near/T) that are tried on a part of the samples, before the best of them is refined on all.
-_GRID = np.linspace(-4.0, 4.0, 17)
+# Values of log(near/T) that are tried on a part of the samples, before the best of them is refined on all. Classifiers
+# that multiply many probabilities, such as naive Bayes, need temperatures in the hundreds.
+_GRID = np.concatenate([np.arange(-9.0, -4.0), np.linspace(-4.0, 4.0, 17)])
 _GRID_ROWS = 2048
 _LARGEST_SHARE = 0.9
 # A loss that an end of the grid reaches within this has no optimum in between.
@@ -43,7 +44,7 @@ class UniformMixture(NamedTuple):
         return torch.log((1 - self.share) * probs + self.share * possible / possible.sum(1, keepdim=True))
 
     def to_dict(self) -> dict[str, float]:
-        """What a calibrator's file holds of it."""
+        """Entries of a calibrator's file."""
         return {"temperature": self.temperature, "uniform_share": self.share}
 
     @classmethod
@@ -79,29 +80,33 @@ def fit_uniform_mixture(logits: Tensor, labels: Tensor, weights: Tensor | None, 
     """Find T and ε with the least NLL: for each T the best ε, which is a convex problem in one number.
 
     Args:
-        logits: z, (N, K), or log p; −inf marks a masked class, which is no sample's label.
+        logits: z, (N, K), or log p; −inf marks a masked class, which is not the label of any sample.
         labels: (N,) int64, or (N, K) class probabilities.
         weights: (N,), or None.
-        near: A temperature at most 50 times too large or too small; 1 does for log p.
+        near: A temperature at most 8,000 times too small or 50 times too large; 1 does for log p.
     """
     smallest = 1.0 / (effective_samples(weights, len(logits)) + 1.0)
     stride = max(1, len(logits) // _GRID_ROWS)
     part = None if weights is None else weights[::stride]
     sample = _Labelled(logits[::stride].double(), labels[::stride], part)
     grid = _GRID - math.log(near)
-    losses = [sample.best_share(float(u), smallest)[0] for u in grid]
-    best = int(np.argmin(losses))
+    tried = [sample.best_share(float(u), smallest) for u in grid]
+    losses = np.array([loss for loss, _ in tried])
+    # Where T hardly matters, because the probabilities are 0 and 1, it stays near 1.
+    as_good = np.flatnonzero(losses <= losses.min() + _FLAT)
+    best = int(as_good[np.argmin(np.abs(_GRID[as_good]))])
     everything = sample if stride == 1 else _Labelled(logits, labels, weights)
-    step = _GRID[1] - _GRID[0]
     found = minimize_scalar(
         lambda u: everything.best_share(u, smallest)[0],
-        bounds=(grid[best] - step, grid[best] + step),
+        bounds=(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]),
         method="bounded",
         options={"xatol": 1e-6},
     )
-    for end in (0, -1):
-        if losses[end] < losses[best] + _FLAT:
-            _warn_at_the_end(is_sharp=end == -1)
+    if losses[0] <= losses.min() + _FLAT:
+        _warn_at_the_end(is_sharp=False)
+    # With mistakes, their share alone bounds the loss, whatever T is.
+    elif losses[-1] <= losses.min() + _FLAT and tried[-1][1] == smallest:
+        _warn_at_the_end(is_sharp=True)
     return UniformMixture(math.exp(-found.x), everything.best_share(found.x, smallest)[1])
 
 
@@ -112,7 +117,7 @@ def _warn_at_the_end(*, is_sharp: bool) -> None:
         reason = "the probabilities say nothing about the labels, so the NLL keeps falling as T grows"
     warnings.warn(
         f"The temperature stopped at the end of its range: {reason}; check the labels and the validation data.",
-        NoOptimumWarning,
+        NoOptimumWarning if is_sharp else NoInformationWarning,
         stacklevel=6,
     )
 

@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from focalcal.base.files import check_destination
+from focalcal.base.measures import name_event
 from focalcal.base.progress import note, spinner
 from focalcal.cli.calibrate import learned_numbers, save_calibrated
 from focalcal.cli.inputs import open_input, predictions_file
-from focalcal.cli.options import READ_OPTIONS, Json, packed
+from focalcal.cli.options import READ_OPTIONS, Json, pack_fields, pack_options
 from focalcal.cli.output import print_json, results
-from focalcal.cli.sharding import ClusterAddress, ShardOptions, ShardsOn, ShardWorkers, SkipBadShards, are_shards
-from focalcal.report.readings import counted, measured_by
+from focalcal.cli.sharding import ShardOptions, are_shards
+from focalcal.report.readings import describe_measure, pluralise
 
 if TYPE_CHECKING:
     from focalcal.calibrators import Calibrator
 
 
-@packed("reading", READ_OPTIONS)
+@pack_options("reading", READ_OPTIONS)
+@pack_fields("sharded", ShardOptions)
 def apply(
     calibrator: Annotated[Path, typer.Argument(metavar="CALIBRATOR", help="What calibrate --save-calibrator wrote.")],
     predictions: Annotated[
@@ -32,13 +34,10 @@ def apply(
     out: Annotated[
         str, typer.Option(help="Where the calibrated predictions go; a folder for shards.", show_default=False)
     ],
-    on: ShardsOn = "local",
-    workers: ShardWorkers = None,
-    address: ClusterAddress = None,
-    skip_bad_shards: SkipBadShards = False,
     json: Json = False,
     *,
     reading: dict[str, Any],
+    sharded: ShardOptions,
 ) -> None:
     """Calibrate new predictions with a saved calibrator.
 
@@ -58,7 +57,6 @@ def apply(
     from focalcal.predictions.formats import find_format
 
     fitted = load_calibrator(calibrator)
-    sharded = ShardOptions(on, workers, address, skip_bad_shards)
     if are_shards(predictions, sharded):
         _apply_to_shards(fitted, predictions, out, sharded, reading, json)
         return
@@ -75,8 +73,8 @@ def apply(
         print_json({**content, "n": len(given), "of": given.of, "out": target.name, "kept_all_columns": kept})
         return
     console = results()
-    console.print(f"{only}: {counted(len(given), 'sample')} calibrated by {fitted.method}.", soft_wrap=True)
-    console.print(measured_by(given.of))
+    console.print(f"{only}: {pluralise(len(given), 'sample')} calibrated by {fitted.method}.", soft_wrap=True)
+    console.print(describe_measure(given.of, name_event(given.of, given.class_names)))
     console.print(f"Wrote {out}{', with all other columns' if kept else ''}.", soft_wrap=True)
 
 
@@ -94,4 +92,4 @@ def _apply_to_shards(
         print_json({"method": fitted.method, **learned_numbers(fitted), **counts})
         return
     finished = f"; {len(done.finished)} were finished already" if done.finished else ""
-    results().print(f"Wrote {counted(len(done.written), 'file')} to {out}{finished}.", soft_wrap=True)
+    results().print(f"Wrote {pluralise(len(done.written), 'file')} to {out}{finished}.", soft_wrap=True)

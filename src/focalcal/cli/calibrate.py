@@ -14,11 +14,11 @@ import typer
 from focalcal.base.files import check_destination, distinct_names
 from focalcal.base.progress import note, spinner
 from focalcal.cli.inputs import open_input, predictions_file
-from focalcal.cli.options import READ_MANY_OPTIONS, Json, option, packed
+from focalcal.cli.options import READ_MANY_OPTIONS, Json, option, pack_fields, pack_options
 from focalcal.cli.output import print_json, results
-from focalcal.cli.sharding import ClusterAddress, ShardOptions, ShardsOn, ShardWorkers, SkipBadShards, are_shards
+from focalcal.cli.sharding import ShardOptions, are_shards
 from focalcal.metrics.catalogue import describe_metric, names_for
-from focalcal.report.readings import data_size, measured_by, written, written_change
+from focalcal.report.readings import data_size, describe_measure, format_change, format_value
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,8 +48,9 @@ _BINNED = (None, "temperature", "temperature-ece", "histogram")
 _LEARNED = {"temperature": ("temperature T", 1.0), "gamma": ("focal γ", 0.0)}
 
 
-@packed("options", METHOD_OPTIONS)
-@packed("reading", READ_MANY_OPTIONS)
+@pack_options("options", METHOD_OPTIONS)
+@pack_options("reading", READ_MANY_OPTIONS)
+@pack_fields("sharded", ShardOptions)
 def calibrate(
     files: Annotated[
         list[str],
@@ -80,14 +81,11 @@ def calibrate(
     allow_test: Annotated[
         bool, typer.Option("--allow-test", help="Fit on test data, or on the same samples, all the same.")
     ] = False,
-    on: ShardsOn = "local",
-    workers: ShardWorkers = None,
-    address: ClusterAddress = None,
-    skip_bad_shards: SkipBadShards = False,
     json: Json = False,
     *,
     options: dict[str, Any],
     reading: dict[str, Any],
+    sharded: ShardOptions,
 ) -> None:
     """Repair the confidence of a classifier: fit on validation predictions, apply to test predictions.
 
@@ -112,7 +110,6 @@ def calibrate(
             f"`focalcal apply {calibrator} {files[0]} --out FILE`."
         )
     chosen = _build(method, options, bins)
-    sharded = ShardOptions(on, workers, address, skip_bad_shards)
     if any(are_shards([file], sharded) for file in files):
         done = _calibrate_shards(files, chosen, bins, sharded, reading, allow_test, out, save_calibrator)
         written_paths = [path for path in (out, save_calibrator) if path is not None]
@@ -371,7 +368,7 @@ class _Calibration:
         """Print what was fitted, the metrics before and after, and what was written."""
         console, found = results(), self.before
         console.print(f"{self.test}: {data_size(found)}")
-        console.print(measured_by(found.of))
+        console.print(describe_measure(found.of, found.event))
         console.print(self._table())
         if candidates := getattr(self.calibrator, "candidates_", None):
             console.print(_candidate_table(candidates))
@@ -390,8 +387,8 @@ class _Calibration:
             table.add_column(heading, justify="right", no_wrap=True)
         for name in self.before.values:
             before, after = self.before.values[name], self.after.values[name]
-            cells = (written(name, before), written(name, after), written_change(name, after - before))
-            table.add_row(describe_metric(name, self.before.of).heading, *cells)
+            cells = (format_value(name, before), format_value(name, after), format_change(name, after - before))
+            table.add_row(describe_metric(name, self.before.of, self.before.event).heading, *cells)
         for name, value in self.learned.items():
             title, neutral = _LEARNED[name]
             how = f", by validation {self.objective}" if name == "temperature" else ""
@@ -408,14 +405,14 @@ class _Calibration:
         return f"{self.calibrator.method}, {source}: {moves}.{chance}"
 
     def _move(self, name: str) -> str:
-        before, after = (written(name, found.values[name]) for found in (self.before, self.after))
+        before, after = (format_value(name, found.values[name]) for found in (self.before, self.after))
         if before == after:
             return f"stays {after}"
         return f"{'falls' if self.after.values[name] < self.before.values[name] else 'rises'} from {before} to {after}"
 
 
 def _candidate_table(candidates: Sequence[Candidate]) -> Table:
-    """What cross-validation found about each method that ``auto`` tried."""
+    """Print what cross-validation found about each method that ``auto`` tried."""
     from rich.table import Table
 
     table = Table("candidate", "held-out log-loss", "weight", "seconds", "note")

@@ -13,10 +13,10 @@ import typer
 from focalcal.base.files import distinct_names
 from focalcal.base.progress import note, spinner
 from focalcal.cli.inputs import open_input
-from focalcal.cli.options import READ_MANY_OPTIONS, Bins, Json, Level, Seed, names_in, option, packed
+from focalcal.cli.options import READ_MANY_OPTIONS, Bins, Json, Level, Seed, names_in, option, pack_options
 from focalcal.cli.output import print_json, results
 from focalcal.metrics.catalogue import METRICS
-from focalcal.report.readings import written, written_change, written_interval
+from focalcal.report.readings import format_change, format_interval, format_value
 
 if TYPE_CHECKING:
     from focalcal.calibrators import CalibratorDrift
@@ -30,8 +30,8 @@ _SWEEP_OPTIONS = [
 ]
 
 
-@packed("sweeping", _SWEEP_OPTIONS)
-@packed("reading", READ_MANY_OPTIONS)
+@pack_options("sweeping", _SWEEP_OPTIONS)
+@pack_options("reading", READ_MANY_OPTIONS)
 def compare(
     files: Annotated[
         list[Path],
@@ -171,14 +171,15 @@ def _print_comparison(comparison: Comparison, level: float) -> None:
     how = "sample by sample" if comparison.paired else "different samples"
     console.print(f"\n{' compared with '.join(comparison.names)}, {how}")
     console.print(table)
-    console.print(comparison.verdict)
+    for sentence in (comparison.verdict, *comparison.notes):
+        console.print(sentence)
 
 
 def _cells(name: str, difference: Difference) -> list[str]:
     return [
-        *(written(name, value) for value in difference.values),
-        written_change(name, difference.difference),
-        written_interval(difference.interval, partial(written_change, name)),
+        *(format_value(name, value) for value in difference.values),
+        format_change(name, difference.difference),
+        format_interval(difference.interval, partial(format_change, name)),
         f"{difference.adjusted_p_value:.3g}",
     ]
 

@@ -11,7 +11,7 @@ import typer
 from focalcal.base.progress import spinner
 from focalcal.cli.failures import sentence
 from focalcal.cli.inputs import predictions_file
-from focalcal.cli.options import READ_OPTIONS, Json, packed
+from focalcal.cli.options import READ_OPTIONS, Json, pack_options
 from focalcal.cli.output import print_json, results
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _STYLES = {"problem": "bold red", "warning": "yellow", "info": "dim"}
 
 
-@packed("reading", READ_OPTIONS)
+@pack_options("reading", READ_OPTIONS)
 def doctor(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A predictions file, or a run directory (its test predictions).")

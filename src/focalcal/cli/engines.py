@@ -17,60 +17,63 @@ if TYPE_CHECKING:
 
 _PANEL = "Where runs are trained"
 Engine = Literal["local", "ray", "slurm"]
-On = Annotated[Engine, typer.Option(help="This machine, a Ray cluster, or a SLURM job array.", rich_help_panel=_PANEL)]
-Address = Annotated[
-    str | None,
-    typer.Option(
-        help="Of the Ray cluster: auto, HOST:PORT or ray://HOST:PORT; by default one of this machine alone.",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
-]
-CpusPerRun = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="Cores of each run. [hardware.threads, else 1]", show_default=False, rich_help_panel=_PANEL
-    ),
-]
-GpusPerRun = Annotated[
-    float | None,
-    typer.Option(
-        min=0,
-        help="GPUs of each run, or a part of one. [1 if the recipe asks for CUDA, else 0]",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
-]
-Retries = Annotated[
-    int,
-    typer.Option(min=0, help="How often Ray starts a run again after its worker has died.", rich_help_panel=_PANEL),
-]
-SbatchOptions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--sbatch",
-        metavar="OPTION=VALUE",
-        help="An option of sbatch, such as time=24:00:00 or partition=gpu; may be repeated.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Submit = Annotated[
-    bool, typer.Option("--submit", help="Submit the job array to SLURM with sbatch.", rich_help_panel=_PANEL)
-]
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """The options, as they were given."""
+    """The options, as they were given: a command takes them by `pack_fields`."""
 
-    on: Engine = "local"
-    jobs: int | None = None
-    address: str | None = None
-    cpus_per_run: int | None = None
-    gpus_per_run: float | None = None
-    retries: int = 3
-    sbatch: tuple[str, ...] = ()
-    submit: bool = False
+    on: Annotated[
+        Engine, typer.Option(help="This machine, a Ray cluster, or a SLURM job array.", rich_help_panel=_PANEL)
+    ] = "local"
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Runs at a time; by default one per core, on SLURM as it likes.", rich_help_panel=_PANEL
+        ),
+    ] = None
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the Ray cluster: auto, HOST:PORT or ray://HOST:PORT; by default one of this machine alone.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    cpus_per_run: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Cores of each run; by default hardware.threads of the recipe, else 1.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    gpus_per_run: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="GPUs of each run, or a part of one; by default 1 if the recipe asks for CUDA, else 0.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    retries: Annotated[
+        int,
+        typer.Option(min=0, help="How often Ray starts a run again after its worker has died.", rich_help_panel=_PANEL),
+    ] = 3
+    sbatch: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sbatch",
+            metavar="OPTION=VALUE",
+            help="An option of sbatch, such as time=24:00:00 or partition=gpu; may be repeated.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    submit: Annotated[
+        bool, typer.Option("--submit", help="Submit the job array to SLURM with sbatch.", rich_help_panel=_PANEL)
+    ] = False
 
     def check(self) -> None:
         """Refuse options of an engine that is not used: they would do nothing."""
@@ -98,7 +101,7 @@ def write_slurm(plans: Sequence[Plan], out: Path, options: EngineOptions) -> Non
         cpus_per_run=options.cpus_per_run,
         gpus_per_run=options.gpus_per_run,
         jobs=options.jobs,
-        options=options.sbatch,
+        options=options.sbatch or (),
     )
     said = job.submit() if options.submit else f"Submit it with: sbatch {job.script}"
     results().print(f"{job.script}: {job.waiting} runs, one task each. {said}", soft_wrap=True)

@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from focalcal.base.files import check_destination
-from focalcal.base.measures import MEASURES
 from focalcal.base.progress import note, spinner
 from focalcal.base.remote import is_remote
 from focalcal.cli.class_tables import class_table
-from focalcal.cli.gates import GATE_OPTIONS, Gate, Judge, checked_side, chosen_gates
+from focalcal.cli.gates import GATE_OPTIONS, Gate, Judge, check_judge, choose_gates
 from focalcal.cli.group_tables import group_failures, judge_groups, not_judged, print_group_table
 from focalcal.cli.inputs import open_input
 from focalcal.cli.ood import measure_ood, named_files, print_ood
-from focalcal.cli.options import READ_OPTIONS, Bins, Bootstrap, Json, Level, Seed, names_in, packed
+from focalcal.cli.options import READ_OPTIONS, Bins, Bootstrap, Json, Level, Seed, names_in, pack_fields, pack_options
 from focalcal.cli.output import command_line, print_json, results
-from focalcal.cli.sharding import ClusterAddress, ShardOptions, ShardsOn, ShardWorkers, SkipBadShards, are_shards
+from focalcal.cli.sharding import ShardOptions, are_shards
 from focalcal.metrics.catalogue import METRICS, describe_metric
-from focalcal.report.readings import data_size, measured_by, written, written_interval
+from focalcal.report.readings import data_size, describe_measure, format_interval, format_value
 from focalcal.report.verdict import verdict
 
 if TYPE_CHECKING:
@@ -35,8 +34,9 @@ if TYPE_CHECKING:
     from focalcal.predictions import PredictionsFile
 
 
-@packed("gates", GATE_OPTIONS)
-@packed("reading", READ_OPTIONS)
+@pack_options("gates", GATE_OPTIONS)
+@pack_options("reading", READ_OPTIONS)
+@pack_fields("sharded", ShardOptions)
 def evaluate(
     predictions: Annotated[
         list[str],
@@ -65,10 +65,6 @@ def evaluate(
     each_group: Annotated[
         bool, typer.Option("--each-group", help="Every group has to meet the thresholds, too; with --by.")
     ] = False,
-    clusters: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Samples of one image, sentence or user depend on each other: its column."),
-    ] = None,
     convention: Annotated[
         str, typer.Option(help="torchmetrics or netcal: show ECE and MCE as they bin, and how far they move.")
     ] = "focalcal",
@@ -78,16 +74,13 @@ def evaluate(
         typer.Option(metavar="NAME=FILE", help="Predictions on out-of-distribution data; a run's own are found."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Also write a report, as HTML, to this file.")] = None,
-    on: ShardsOn = "local",
-    workers: ShardWorkers = None,
-    address: ClusterAddress = None,
-    skip_bad_shards: SkipBadShards = False,
     classes: Annotated[
         bool, typer.Option("--classes", help="Also print a table of classes, by prediction and by label.")
     ] = False,
     json: Json = False,
     *,
     reading: dict[str, Any],
+    sharded: ShardOptions,
     gates: dict[str, float],
 ) -> None:
     """Measure how far a classifier's confidence can be trusted.
@@ -121,19 +114,18 @@ def evaluate(
       focalcal evaluate answers.csv --confidence-key conf --correct-key ok
       focalcal evaluate 'preds/*.parquet' --skip-bad-shards
     """
-    thresholds = chosen_gates(gates)
+    thresholds = choose_gates(gates)
     if compare is not None:
         raise ValueError(f"--compare is a command of its own: use `focalcal compare {predictions[0]} {compare}`.")
     if each_group and not (by and thresholds):
         raise ValueError("--each-group needs --by COLUMN and a threshold such as --max-ece 0.05.")
-    reading = reading | ({"groups_key": by} if by else {}) | ({} if clusters is None else {"clusters_key": clusters})
+    reading = reading | ({"groups_key": by} if by else {})
     settings = {"bins": bins, "bootstrap": bootstrap, "level": level, "seed": seed}
     if report is not None:
         if len(predictions) > 1:
             raise ValueError("A report of shards needs them as one pattern in quotes: 'preds/*.parquet'.")
         check_destination(report, [path for path in predictions if Path(path).is_file()])
-    chosen, side = names_in(metrics, "--metrics"), checked_side(judge)
-    sharded = ShardOptions(on, workers, address, skip_bad_shards)
+    chosen, side = names_in(metrics, "--metrics"), check_judge(judge)
     if classes and (json or are_shards(predictions, sharded) or is_remote(predictions[0])):
         raise ValueError("--classes prints a table of one local file; leave it out, or --json.")
     outside: list[dict[str, Any]] = []
@@ -154,8 +146,14 @@ def evaluate(
         print_json({**content, "ood": outside} if outside else content)
     else:
         measurement.print()
-        if classes:
-            results().print(class_table(open_input(Path(predictions[0]), reading), bins, level))
+        # Of pairs there is no other place that names classes.
+        pairs = measurement.evaluation.of == "confidence" and not are_shards(predictions, sharded)
+        if classes or (pairs and not is_remote(predictions[0]) and "predicted" not in (by or ())):
+            table = class_table(open_input(Path(predictions[0]), reading), bins, level)
+            if table is not None:
+                results().print(table)
+            elif classes:
+                results().print("--classes: these pairs do not say which class each answer named.")
         if outside:
             print_ood(outside)
         measurement.print_gates()
@@ -183,7 +181,7 @@ class _InOtherBins:
         parts = []
         for name, value in self.values.items():
             moved = f"{100 * (value - self.ours[name]):+.4f}".replace("-", "−")
-            parts.append(f"{METRICS[name].heading} is {written(name, value)} ({moved} points)")
+            parts.append(f"{METRICS[name].heading} is {format_value(name, value)} ({moved} points)")
         return f"In the bins of {self.name}, {' and '.join(parts)}."
 
 
@@ -223,7 +221,6 @@ class _Measurement:
             "file": self.file,
             "kind": self.kind,
             "split": self.split,
-            "measured": MEASURES[self.evaluation.of].sentence,
             **self.evaluation.to_dict(),
             "bootstrap": settings["bootstrap"],
             "seed": settings["seed"],
@@ -240,7 +237,7 @@ class _Measurement:
         console, found = results(), self.evaluation
         split = "" if self.split is None else f", split {self.split}"
         console.print(f"{self.name}: {data_size(found)}{split}")
-        console.print(measured_by(found.of))
+        console.print(describe_measure(found.of, found.event))
         console.print(_metrics_table(found))
         for sentence in (*verdict(found), *found.notes, *([] if self.other_bins is None else [str(self.other_bins)])):
             console.print(sentence)
@@ -253,11 +250,11 @@ class _Measurement:
 
         for gate in self.gates:
             met = gate.is_met(self.judged(gate))
-            words, style = ("met", "green") if met else ("NOT MET", "bold red")
+            words, style = ("passed", "green") if met else ("FAILED", "bold red")
             results().print(Text(f"{gate.option}: {words}", style=style))
         if self.each_group:
             failed = sum(not one["met"] for one in self.judged_groups)
-            results().print(f"--each-group: {len(self.judged_groups) - failed:,} met, {failed:,} not met")
+            results().print(f"--each-group: {len(self.judged_groups) - failed:,} passed, {failed:,} failed")
             if said := not_judged(self.gates, self.evaluation, self.judged_groups):
                 results().print(said)
 
@@ -348,9 +345,9 @@ def _metrics_table(found: Evaluation) -> Table:
         if group not in (None, METRICS[name].group):
             table.add_section()
         group = METRICS[name].group
-        interval = written_interval(found.intervals.get(name), partial(written, name))
-        metric = describe_metric(name, found.of)
-        cells = [written(name, value), interval, metric.reading]
+        interval = format_interval(found.intervals.get(name), partial(format_value, name))
+        metric = describe_metric(name, found.of, found.event)
+        cells = [format_value(name, value), interval, metric.reading]
         table.add_row(metric.heading, *(cells if found.intervals else cells[::2]))
     return table
 

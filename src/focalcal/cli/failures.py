@@ -18,7 +18,7 @@ from focalcal.base.progress import note
 # Newer versions of typer have a click of their own; the base of BadParameter is the usage error of either.
 _UsageError: type[BaseException] = typer.BadParameter.__bases__[0]
 _BAD_INPUT, _BUG, _INTERRUPTED = 2, 3, 130
-_ERRORS_OF_INPUT = (ValueError, TypeError, OSError, OverflowError, MemoryError)
+_ERRORS_OF_INPUT = (ValueError, TypeError, OSError, OverflowError)
 # An optional package that is missing is named with the extra that brings it.
 _EXTRA = re.compile(r"focalcal\[\w+\]")
 
@@ -64,6 +64,9 @@ def _show_warning(message: Warning | str, category: type[Warning], filename: str
 
 
 def _report(error: Exception) -> int:
+    if _is_out_of_memory(error):
+        note("there is not enough memory for this; evaluate reads large files block by block, others need more memory.")
+        return _BAD_INPUT
     if isinstance(error, _ERRORS_OF_INPUT) or (isinstance(error, ImportError) and _EXTRA.search(str(error))):
         note(sentence(error))
         return _BAD_INPUT
@@ -72,6 +75,11 @@ def _report(error: Exception) -> int:
     what = f"{type(error).__name__} in {place}: {sentence(error).rstrip('.')}"
     note(f"this is a bug in focalcal {__version__} ({what}); add --traceback to see where, and please report it.")
     return _BUG
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Return whether memory could not be had; torch has no exception of its own for that on the CPU."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "allocate memory" in str(error))
 
 
 def sentence(error: BaseException | str) -> str:

@@ -81,7 +81,7 @@ class Gate:
         if judge == "upper":
             what = f"the {'upper' if self.side == 'max' else 'lower'} end of the interval of {self.metric}"
         if math.isnan(value):
-            return f"{what} is undefined on these predictions, so {self.option} is not met."
+            return f"{what} is undefined on these predictions, so {self.option} fails."
         short = f"{value:.6g}"
         shown = short if float(short) != self.limit else repr(value)
         return f"{what} is {shown}, {'above' if self.side == 'max' else 'below'} {self.option}."
@@ -91,18 +91,18 @@ class Gate:
         return {"metric": self.metric, self.side: self.limit, "value": value, "met": self.is_met(value)}
 
 
-def checked_side(judge: str) -> Judge:
+def check_judge(judge: str) -> Judge:
     """Return what thresholds are compared with; raises for any other word."""
     if judge not in get_args(Judge):
         raise ValueError(f"--judge is {judge!r}; it must be estimate or upper.")
     return cast(Judge, judge)
 
 
-def chosen_gates(options: Mapping[str, float]) -> list[Gate]:
+def choose_gates(options: Mapping[str, float]) -> list[Gate]:
     """Return the gates of the options that were given.
 
     Examples:
-        >>> chosen_gates({"max_ece": 0.02, "min_accuracy": 0.9})
+        >>> choose_gates({"max_ece": 0.02, "min_accuracy": 0.9})
         [Gate(metric='accuracy', side='min', limit=0.9), Gate(metric='ece', side='max', limit=0.02)]
     """
     sides: Sequence[Side] = ("max", "min")

@@ -3,8 +3,9 @@
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -75,8 +76,33 @@ READ_OPTIONS = [
 READ_MANY_OPTIONS = [parameter for parameter in READ_OPTIONS if parameter.name not in ("labels", "split")]
 
 
-def packed(into: str, options: Sequence[inspect.Parameter]) -> Callable[[Command], Command]:
-    """Give a command these options instead of its parameter ``into``, which gets those that were given, by name.
+def pack_options(into: str, options: Sequence[inspect.Parameter]) -> Callable[[Command], Command]:
+    """Give a command these options instead of its parameter ``into``, which gets those that were given, by name."""
+
+    def keep_given(chosen: dict[str, Any]) -> dict[str, Any]:
+        given = {name: value for name, value in chosen.items() if value is not None and value is not False}
+        if isinstance(given.get("class_names"), str):
+            given["class_names"] = [name.strip() for name in given["class_names"].split(",")]
+        return given
+
+    return _exchange(into, options, keep_given)
+
+
+def pack_fields(into: str, kind: type[Any]) -> Callable[[Command], Command]:
+    """Give a command an option for each field of a dataclass instead of its parameter ``into``, which gets one."""
+    hints = get_type_hints(kind, include_extras=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    options = [
+        inspect.Parameter(field.name, keyword, default=field.default, annotation=hints[field.name])
+        for field in fields(kind)
+    ]
+    return _exchange(into, options, lambda chosen: kind(**chosen))
+
+
+def _exchange(
+    into: str, options: Sequence[inspect.Parameter], make: Callable[[dict[str, Any]], Any]
+) -> Callable[[Command], Command]:
+    """Exchange the parameter ``into`` for these options, of which its argument is made.
 
     Typer reads a function's signature, so the signature is what is changed.
     """
@@ -89,10 +115,7 @@ def packed(into: str, options: Sequence[inspect.Parameter]) -> Callable[[Command
         @functools.wraps(command)
         def run(**arguments: Any) -> None:
             chosen = {name: arguments.pop(name) for name in names}
-            given = {name: value for name, value in chosen.items() if value is not None and value is not False}
-            if isinstance(given.get("class_names"), str):
-                given["class_names"] = [name.strip() for name in given["class_names"].split(",")]
-            command(**arguments, **{into: given})
+            command(**arguments, **{into: make(chosen)})
 
         parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*others, *options)]
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]

@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from focalcal.cli.engines import (
-    Address,
-    CpusPerRun,
-    EngineOptions,
-    GpusPerRun,
-    On,
-    Retries,
-    SbatchOptions,
-    Submit,
-    write_slurm,
-)
-from focalcal.cli.options import Json, help_text, names_in
+from focalcal.cli.engines import EngineOptions, write_slurm
+from focalcal.cli.options import Json, help_text, names_in, pack_fields
 from focalcal.cli.output import print_json, results
 from focalcal.cli.sweep import train_plans
 
@@ -34,7 +24,9 @@ Format = Literal["markdown", "latex", "csv", "json"]
 Results = Annotated[
     list[Path] | None,
     typer.Option(
-        "--results", metavar="DIR", help="A folder of results, of a sweep or of a run; may be repeated. [results]"
+        "--results",
+        metavar="DIR",
+        help="A folder of results, of a sweep or of a run; may be repeated; by default results.",
     ),
 ]
 AsFormat = Annotated[Format, typer.Option("--format", help="How to write it.")]
@@ -47,7 +39,9 @@ def table(
     variants: Annotated[bool, typer.Option("--variants", help="The table of the focal variants.")] = False,
     epoch: Annotated[
         Literal["best", "last"] | None,
-        typer.Option(help="Figures of the best epoch by validation or of the last. [as the recipe selects]"),
+        typer.Option(
+            help="Figures of the best epoch by validation or of the last; by default the one that the recipe selects."
+        ),
     ] = None,
     format: AsFormat = "markdown",
     metrics: Annotated[str | None, typer.Option(help="For a table.csv: only these metrics, such as error,ece.")] = None,
@@ -237,6 +231,7 @@ def pages(
     print(f"{len(written)} pages are in {out}.")
 
 
+@pack_fields("engine", EngineOptions)
 def run(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A table (ece, ece-variants, …) or a figure.")],
     only: Annotated[
@@ -244,18 +239,12 @@ def run(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 1,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the runs.")] = Path("runs/paper"),
-    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time; as many as there are cores.")] = None,
-    on: On = "local",
-    address: Address = None,
-    cpus_per_run: CpusPerRun = None,
-    gpus_per_run: GpusPerRun = None,
-    retries: Retries = 3,
-    sbatch: SbatchOptions = None,
-    submit: Submit = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the runs and the time they take; train nothing.")
     ] = False,
     json: Json = False,
+    *,
+    engine: EngineOptions,
 ) -> None:
     """Train the runs that a table or figure of the paper needs, or list them.
 
@@ -272,8 +261,7 @@ def run(
     from focalcal.paper.result_folders import DEFAULT, find_results
     from focalcal.paper.run_plan import describe, needed_runs
 
-    options = EngineOptions(on, jobs, address, cpus_per_run, gpus_per_run, retries, tuple(sbatch or ()), submit)
-    options.check()
+    engine.check()
     at_hand = find_results() if DEFAULT.is_dir() else []
     needed = needed_runs(name, out, only=only, seeds=seeds, results=at_hand)
     listed = list(describe(needed))
@@ -284,10 +272,10 @@ def run(
     if dry_run:
         return
     plans = [replace(one.plan, name=one.recipe) for one in needed]
-    if on == "slurm":
-        write_slurm(plans, out, options)
+    if engine.on == "slurm":
+        write_slurm(plans, out, engine)
     else:
-        train_plans(plans, out, options)
+        train_plans(plans, out, engine)
         print(f"The runs are in {out}: focalcal paper table NAME --results {out}, figure NAME --runs {out}/RECIPE.")
 
 

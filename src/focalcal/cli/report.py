@@ -10,11 +10,11 @@ import typer
 
 from focalcal.base.progress import note, spinner
 from focalcal.cli.ood import named_files
-from focalcal.cli.options import READ_MANY_OPTIONS, Bins, Level, Seed, packed
+from focalcal.cli.options import READ_MANY_OPTIONS, Bins, Level, Seed, pack_options
 from focalcal.cli.output import command_line
 
 
-@packed("reading", READ_MANY_OPTIONS)
+@pack_options("reading", READ_MANY_OPTIONS)
 def report(
     sources: Annotated[
         list[Path],

@@ -12,28 +12,24 @@ if TYPE_CHECKING:
     from focalcal.metrics.streaming.workers import Engine
 
 _PANEL = "Shards"
-ShardsOn = Annotated[
-    str, typer.Option(help="local or ray: where shards are read, side by side.", rich_help_panel=_PANEL)
-]
-ShardWorkers = Annotated[
-    int | None, typer.Option(min=1, help="Shards at a time; by default one per core.", rich_help_panel=_PANEL)
-]
-ClusterAddress = Annotated[
-    str | None, typer.Option(help="Of the Ray cluster: auto, HOST:PORT or ray://HOST:PORT.", rich_help_panel=_PANEL)
-]
-SkipBadShards = Annotated[
-    bool, typer.Option("--skip-bad-shards", help="Leave out shards that cannot be read.", rich_help_panel=_PANEL)
-]
 
 
 @dataclass(frozen=True)
 class ShardOptions:
-    """The options, as they were given."""
+    """The options, as they were given: a command takes them by `pack_fields`."""
 
-    on: str = "local"
-    workers: int | None = None
-    address: str | None = None
-    skip_bad_shards: bool = False
+    on: Annotated[
+        str, typer.Option(help="local or ray: where shards are read, side by side.", rich_help_panel=_PANEL)
+    ] = "local"
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Shards at a time; by default one per core.", rich_help_panel=_PANEL)
+    ] = None
+    address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster: auto, HOST:PORT or ray://HOST:PORT.", rich_help_panel=_PANEL)
+    ] = None
+    skip_bad_shards: Annotated[
+        bool, typer.Option("--skip-bad-shards", help="Leave out shards that cannot be read.", rich_help_panel=_PANEL)
+    ] = False
 
     def check(self, others: Mapping[str, object]) -> None:
         """Refuse options that shards have no use for."""
@@ -43,7 +39,7 @@ class ShardOptions:
 
     @property
     def engine(self) -> Engine:
-        """Where shards are read."""
+        """Place where shards are read."""
         if self.on not in ("local", "ray"):
             raise ValueError(f"--on must be local or ray, not {self.on!r}.")
         return cast("Engine", self.on)

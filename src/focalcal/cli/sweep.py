@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from focalcal.base.progress import note
-from focalcal.cli.engines import (
-    Address,
-    CpusPerRun,
-    EngineOptions,
-    GpusPerRun,
-    On,
-    Retries,
-    SbatchOptions,
-    Submit,
-    write_slurm,
-)
-from focalcal.cli.options import Bootstrap, ByDate, Json, Quiet, recipe_changes
+from focalcal.cli.engines import EngineOptions, write_slurm
+from focalcal.cli.options import Bootstrap, ByDate, Json, Quiet, pack_fields, recipe_changes
 from focalcal.cli.output import print_json, results
 from focalcal.cli.report import write_report_of_runs
 
@@ -33,6 +23,7 @@ if TYPE_CHECKING:
 _MOST_IN_A_REPORT = 12
 
 
+@pack_fields("engine", EngineOptions)
 def sweep(
     recipes: Annotated[
         list[str],
@@ -51,16 +42,6 @@ def sweep(
         typer.Option(metavar="KEY=VALUE,...", help="Values of a setting, each trained; may be repeated."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The folder of the sweep; all nodes of a cluster share it.")] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Runs at a time; by default one per core, on SLURM as it likes.")
-    ] = None,
-    on: On = "local",
-    address: Address = None,
-    cpus_per_run: CpusPerRun = None,
-    gpus_per_run: GpusPerRun = None,
-    retries: Retries = 3,
-    sbatch: SbatchOptions = None,
-    submit: Submit = False,
     bootstrap: Bootstrap = 1000,
     measure_only: Annotated[
         bool, typer.Option("--measure-only", help="Train nothing: the table of the runs that are finished.")
@@ -68,6 +49,8 @@ def sweep(
     report: Annotated[bool, typer.Option(help="Write report.html, of the first seed of each loss.")] = True,
     quiet: Quiet = False,
     json: Json = False,
+    *,
+    engine: EngineOptions,
 ) -> None:
     """Train recipes with several losses, and print tables like the paper's.
 
@@ -97,15 +80,14 @@ def sweep(
         raise ValueError("--out is missing: name a folder for the sweep, such as runs/losses.")
     names, changed = split_changes(recipes, by_date=by_date)
     wanted = _losses(losses)
-    options = EngineOptions(on, jobs, address, cpus_per_run, gpus_per_run, retries, tuple(sbatch or ()), submit)
-    options.check()
+    engine.check()
     from focalcal.sweeps import plan_grid
 
     plans = plan_grid(names, tuple(changed), _grid(grid), tuple(wanted), tuple(range(seeds)), out)
-    if on == "slurm" and not measure_only:
-        write_slurm(plans, out, options)
+    if engine.on == "slurm" and not measure_only:
+        write_slurm(plans, out, engine)
         return
-    found = train_plans(plans, out, options, bootstrap, measure_only, quiet)
+    found = train_plans(plans, out, engine, bootstrap, measure_only, quiet)
     _print(found, json)
     if report:
         for name, result in found.results.items():

@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from focalcal.base.files import regular_file
+from focalcal.base.files import check_unpacked, regular_file
 from focalcal.data.data_files import cache_folder, hash_file
 from focalcal.data.image_set import Images
+from focalcal.data.parquet_columns import BROKEN_PARQUET, read_columns
 from focalcal.data.tensor_cache import load_or_make
 
 # Pillow looks for nothing else, so that a file that is none of these is refused at once.
@@ -42,16 +43,16 @@ def decode_images(encoded: Iterable[tuple[str, bytes]], count: int, size: int) -
 def _decoded(place: str, content: bytes, size: int) -> np.ndarray:
     from PIL import Image
 
+    width = height = size
     try:
         with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
+            width, height = image.size
             # Looked at before the pixels are unpacked: a small file can claim to be enormous.
-            if image.size != (size, size):
-                raise ValueError(
-                    f"{place}: the image has {image.width} × {image.height} pixels instead of {size} × {size}."
-                )
-            return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
-    except (OSError, SyntaxError, EOFError, TypeError, Image.DecompressionBombError) as error:
+            if (width, height) == (size, size):
+                return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+    except Exception as error:  # Pillow's readers meet damage with any exception
         raise ValueError(f"{place}: not an image, or a damaged one (PNG, JPEG or WebP is expected).") from error
+    raise ValueError(f"{place}: the image has {width} × {height} pixels instead of {size} × {size}.")
 
 
 def load_or_decode(name: str, source_hash: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
@@ -83,12 +84,16 @@ def _read(path: Path, image_column: str, label_column: str, size: int) -> dict[s
         with pq.ParquetFile(regular_file(path)) as file:
             _check_columns(path, file.schema_arrow, image_column, label_column)
             count = file.metadata.num_rows
+            try:
+                check_unpacked("images", 3 * size**2 * count, path.stat().st_size)
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from error
             images = decode_images(_encoded(path, file, image_column), count, size)
-            labels = file.read(columns=[label_column])[label_column]
+            labels = read_columns(path, [label_column])[label_column]
             if labels.null_count:
                 raise ValueError(f"{path} has {labels.null_count:,} rows without a label.")
             return {"images": images, "labels": torch.from_numpy(labels.to_numpy().astype("int64"))}
-    except (pa.ArrowException, OSError) as error:
+    except BROKEN_PARQUET as error:
         raise ValueError(f"{path} is not a whole parquet file ({_first_line(error)}): download it again.") from error
 
 

@@ -1,7 +1,8 @@
 """Image files: a folder per class is listed, and files are decoded to pixels of one size, ahead of their use."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from focalcal.base.files import regular_file
-from focalcal.base.progress import tracked
+from focalcal.base.progress import track
 
 # Formats that Pillow may look for, and the endings of their files.
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
@@ -33,7 +34,8 @@ class Header(NamedTuple):
 def read_header(path: Path) -> Header:
     """Read the size of an image, upright, and whether it is grey."""
     with _opened(path) as image:
-        on_its_side = image.getexif().get(_ORIENTATION) in _ON_ITS_SIDE
+        with _decoding(path):
+            on_its_side = image.getexif().get(_ORIENTATION) in _ON_ITS_SIDE
         width, height = image.size[::-1] if on_its_side else image.size
         return Header(width, height, image.mode in _GREY)
 
@@ -47,14 +49,14 @@ def decode_file(path: Path, channels: int, size: int) -> np.ndarray:
     from PIL import Image, ImageOps
 
     with _opened(path) as image:
-        # A large JPEG is decoded at a half, a quarter or an eighth, which is still twice the size that is wanted.
-        image.draft("RGB" if channels == 3 else "L", (2 * size, 2 * size))
-        try:
-            picture = _as_bytes(ImageOps.exif_transpose(image), path, channels)
-        except (OSError, SyntaxError, EOFError, TypeError, IndexError, KeyError) as error:
-            raise _damaged(path, error) from error
-        if picture.size != (size, size):
-            picture = ImageOps.fit(picture, (size, size), method=Image.Resampling.BILINEAR)
+        if image.mode in ("I", "F"):
+            raise ValueError(f"{path} has 32 bits per pixel, whose range is not known; save it with 8 or 16.")
+        with _decoding(path):
+            # A large JPEG is decoded at a half, a quarter or an eighth, which is still twice the size that is wanted.
+            image.draft("RGB" if channels == 3 else "L", (2 * size, 2 * size))
+            picture = _as_bytes(ImageOps.exif_transpose(image), channels)
+            if picture.size != (size, size):
+                picture = ImageOps.fit(picture, (size, size), method=Image.Resampling.BILINEAR)
     pixels = np.asarray(picture)
     return pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
 
@@ -62,32 +64,35 @@ def decode_file(path: Path, channels: int, size: int) -> np.ndarray:
 def _opened(path: Path) -> Any:
     from PIL import Image
 
-    try:
+    with _decoding(path):
         image = Image.open(regular_file(path), formats=_FORMATS)
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise ValueError(f"{path} claims to be of enormous size; remove it, or make it smaller.") from None
-    except (OSError, SyntaxError, EOFError, TypeError, ValueError, IndexError, KeyError) as error:
-        raise _damaged(path, error) from error
     if image.width * image.height > _MOST_PIXELS:
         image.close()
         raise ValueError(f"{path} has {image.width} × {image.height} pixels, too many to decode; make it smaller.")
     return image
 
 
-def _as_bytes(image: Any, path: Path, channels: int) -> Any:
+@contextmanager
+def _decoding(path: Path) -> Iterator[None]:
+    """Turn whatever Pillow raises into one sentence: its readers of many formats meet damage with any exception."""
+    from PIL import Image
+
+    try:
+        yield
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise ValueError(f"{path} claims to be of enormous size; remove it, or make it smaller.") from None
+    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror or 'it is not there'}.") from error
+    except Exception as error:
+        raise ValueError(f"{path} is not an image, or a corrupt one; remove it, or save it again.") from error
+
+
+def _as_bytes(image: Any, channels: int) -> Any:
     from PIL import Image
 
     if image.mode.startswith("I;16"):
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    elif image.mode in ("I", "F"):
-        raise ValueError(f"{path} has 32 bits per pixel, whose range is not known; save it with 8 or 16.")
     return image.convert("RGB" if channels == 3 else "L")
-
-
-def _damaged(path: Path, error: Exception) -> ValueError:
-    if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-        return ValueError(f"{path} cannot be read: {error.strerror}.")
-    return ValueError(f"{path} is not an image, or a corrupt one; remove it, or save it again.")
 
 
 class ClassFolders(NamedTuple):
@@ -189,7 +194,7 @@ class ImageFiles:
         """Decode all images: (N, C, S, S) uint8."""
         pixels = torch.empty(self.shape, dtype=torch.uint8)
         parts = torch.split(torch.arange(len(self)), 64)
-        with tracked(parts, "decoding images", len(parts)) as shown:
+        with track(parts, "decoding images", len(parts)) as shown:
             for number, rows in enumerate(shown):
                 if number + 1 < len(parts):
                     self.prefetch(parts[number + 1])

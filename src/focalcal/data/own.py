@@ -364,7 +364,7 @@ def _items(data: Any, name: str) -> Iterable[Any]:
 
 
 def _tensor(values: Any, name: str) -> Tensor:
-    if hasattr(values, "convert") and hasattr(values, "getbands"):  # a picture of Pillow, which is no tensor yet
+    if hasattr(values, "convert") and hasattr(values, "getbands"):  # a picture of Pillow, which is not a tensor yet
         pixels = np.asarray(values.convert("L" if values.getbands() == ("L",) else "RGB"), dtype=np.float32) / 255
         values = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
     if isinstance(values, np.ndarray) and not values.flags.writeable:  # torch would warn of it

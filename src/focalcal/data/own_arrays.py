@@ -2,14 +2,15 @@
 
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from focalcal.base.files import regular_file
+from focalcal.base.files import check_unpacked, regular_file
 from focalcal.data.data_files import hash_file
 from focalcal.data.own import TensorSamples, describe_inputs, label_columns
 from focalcal.data.own_images import build_own_images
@@ -132,6 +133,7 @@ def _read_npz(file: Path) -> dict[str, np.ndarray]:
         if stream.read(6) == b"\x93NUMPY":
             raise ValueError(f"{file} is a single array; save inputs and labels together by numpy.savez.")
         stream.seek(0)
+        _check_members(stream, file)
         try:
             content: Any = np.load(stream, allow_pickle=False)
             arrays = {name: content[name] for name in content.files}
@@ -144,6 +146,17 @@ def _read_npz(file: Path) -> dict[str, np.ndarray]:
                 advice = "arrays of Python objects are not read, as that could run code; save texts as numpy.str_"
                 raise ValueError(f"{file} cannot be read: {advice}.") from None
             raise ValueError(f"{file} is not a whole .npz file; save it again by numpy.savez.") from error
+
+
+def _check_members(stream: BinaryIO, file: Path) -> None:
+    """Refuse arrays that unpack to far more than a file of their size can hold."""
+    with suppress(zipfile.BadZipFile, NotImplementedError, UnicodeError), zipfile.ZipFile(stream) as archive:
+        for member in archive.infolist():
+            try:
+                check_unpacked(member.filename, member.file_size, member.compress_size)
+            except ValueError as error:
+                raise ValueError(f"{file}: {error}") from error
+    stream.seek(0)
 
 
 def _column(arrays: Mapping[str, np.ndarray], name: str, file: Path) -> np.ndarray:

@@ -18,6 +18,7 @@ from focalcal.base.files import read_bytes, regular_file
 from focalcal.data.data_files import hash_file
 from focalcal.data.glove import obtain_vectors
 from focalcal.data.label_names import number_labels, sort_names
+from focalcal.data.parquet_columns import BROKEN_PARQUET, read_columns
 from focalcal.data.samples import DataSet
 from focalcal.data.text_sets import Documents, TextOptions, build_text_data_set, make_synthetic_texts
 from focalcal.data.text_tokens import number_texts
@@ -161,7 +162,7 @@ def read_text_table(path: Path, text_column: str, label_column: str) -> TextTabl
     try:
         read = _read_csv if path.suffix.lower() == ".csv" else _read_parquet
         table = read(path, text_column, label_column)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+    except BROKEN_PARQUET as error:
         raise ValueError(f"{path.name} cannot be read ({_reason(error)}); correct the file.") from None
     if not table.num_rows:
         raise ValueError(f"{path.name} has no row; give texts and their labels.")
@@ -231,7 +232,7 @@ def _read_parquet(path: Path, *columns: str) -> pa.Table:
             f"{path.name}: the column {columns[1]!r} holds {label}, not names or whole numbers; convert it to one of "
             "these."
         )
-    return pyarrow.parquet.read_table(regular_file(path), columns=list(columns))
+    return read_columns(path, columns)
 
 
 def _values_type(kind: pa.DataType) -> pa.DataType:

@@ -9,6 +9,7 @@ import pyarrow.parquet
 
 from focalcal.base.files import read_bytes, regular_file
 from focalcal.data.data_files import BROKEN_ARCHIVE, LARGEST_UNPACKED, read_gzip
+from focalcal.data.parquet_columns import BROKEN_PARQUET, read_columns
 
 _COLUMN = "translation"
 
@@ -103,8 +104,8 @@ def _read_parquet(path: Path, languages: tuple[str, str]) -> ParallelText:
         for language in languages:
             if language not in present:
                 raise ValueError(f"{path.name} has no language {language!r}; it has {', '.join(present)}.")
-        column = pyarrow.parquet.read_table(regular_file(path), columns=[_COLUMN]).column(0).combine_chunks()
+        column = read_columns(path, [_COLUMN]).column(0).combine_chunks()
         source, target = ([text or "" for text in column.field(name).to_pylist()] for name in languages)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+    except BROKEN_PARQUET as error:
         raise ValueError(f"{path.name} cannot be read ({' '.join(str(error).split())}); fetch it again.") from None
     return ParallelText(source, target)

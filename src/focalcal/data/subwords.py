@@ -78,10 +78,11 @@ class SubwordVocabulary:
     @classmethod
     def load(cls, path: Path) -> SubwordVocabulary:
         """Read what `save` has written."""
+        content = read_bytes(path)
         try:
-            return cls(read_bytes(path))
-        except OSError as error:
-            raise ValueError(f"{path} cannot be read: {error.strerror or error}.") from error
+            return cls(content)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
 
 
 def learn_vocabulary(sentences: Iterable[str], size: int, *, kind: Kind = "bpe") -> SubwordVocabulary:

@@ -109,6 +109,8 @@ def _official_val(path: Path, archive: zipfile.ZipFile) -> list[tuple[str, str]]
     rows = [line.split("\t") for line in _text(path, archive, "val/val_annotations.txt") if line]
     if any(len(row) < 2 for row in rows):
         raise ValueError(f"{path}: a line of val_annotations.txt lacks a class.")
+    if len({row[0] for row in rows}) < len(rows):
+        raise ValueError(f"{path}: val_annotations.txt names an image twice.")
     return [(f"{_TOP}/val/images/{row[0]}", row[1]) for row in rows]
 
 

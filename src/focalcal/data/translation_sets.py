@@ -22,7 +22,7 @@ _SYNTHETIC_SUBWORDS = 48
 
 @dataclass(frozen=True)
 class PairOptions:
-    """How sentence pairs become samples.
+    """Options for making samples of sentence pairs.
 
     Attributes:
         vocabulary: Subwords of the joint vocabulary, learnt from the training split.

@@ -152,7 +152,7 @@ class CalibrationMetric(CalibrationMetrics):
 
     @property
     def higher_is_better(self) -> bool | None:  # type: ignore[override]
-        """Whether larger values are better; None where neither are."""
+        """True if larger values are better; None where neither are."""
         better = "lower" if self.name == "scaled_nll" else METRICS[self.name].better if self.name in METRICS else None
         return None if better is None else better == "higher"
 

@@ -23,7 +23,7 @@ from focalcal.base.chunks import IN_CACHE, chunks
 from focalcal.gamma import GammaPolicy, focal_power, power_and_factor
 from focalcal.losses.loss_input import Divisor, LossInput, nonzero, transforms_active
 
-# Up to so many logits the calls cost more than the arithmetic, and NumPy's calls cost less than PyTorch's.
+# Up to this many logits the calls cost more than the arithmetic, and NumPy's calls cost less than PyTorch's.
 _FEW = 2**14
 
 

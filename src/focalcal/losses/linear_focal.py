@@ -86,7 +86,7 @@ def _reduce(losses: Tensor, labels: Tensor, rule: "_Rule", reduction: Reduction)
 
 @dataclass(frozen=True)
 class _Rule:
-    """How the loss of a chunk is computed, and how many rows it has."""
+    """Rule for the loss of a chunk, and its number of rows."""
 
     policy: GammaPolicy
     ignore_index: int

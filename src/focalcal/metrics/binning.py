@@ -76,7 +76,7 @@ def _inner_edges(bins: int) -> Tensor:
 
 
 def equal_mass_bounds(n: int, bins: int) -> Tensor:
-    """Where ``numpy.array_split`` cuts n samples into M parts: the first n mod M parts have one sample more.
+    """Return where ``numpy.array_split`` cuts n samples into M parts: the first n mod M parts have one sample more.
 
     Args:
         n: how many samples there are.
@@ -96,7 +96,7 @@ def equal_mass_bounds(n: int, bins: int) -> Tensor:
 
 @dataclass(frozen=True)
 class BinSums:
-    """What fell into each bin: shape (bins,) each, or (B, bins); whole numbers (int64) where no weights were given.
+    """Sums of each bin: shape (bins,) each, or (B, bins); whole numbers (int64) where no weights were given.
 
     Attributes:
         count: the number of samples, or their total weight (float64).

@@ -20,7 +20,7 @@ from focalcal.metrics.samples import (
     ConfidenceSamples,
     block_probabilities,
     confidence_samples,
-    measured,
+    prepare_predictions,
     takes_predictions,
 )
 from focalcal.metrics.sums import Measurable, Sums, given
@@ -85,7 +85,7 @@ def bins_by_convention(preds: Measurable, bins: int, convention: Convention = "f
     if convention not in get_args(Convention):
         raise ValueError(f"convention is {convention!r}; it must be 'focalcal', 'torchmetrics' or 'netcal'.")
     if convention == "netcal":
-        return _as_netcal(measured(preds), bins)
+        return _as_netcal(prepare_predictions(preds), bins)
     samples = confidence_samples(preds)
     if convention == "torchmetrics":
         return _as_torchmetrics(samples, bins)

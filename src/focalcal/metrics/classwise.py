@@ -12,9 +12,12 @@ import torch
 from torch import Tensor
 
 from focalcal.metrics.binning import as_number, bin_index, check_bins, edges
-from focalcal.metrics.samples import block_probabilities, measured, takes_predictions
+from focalcal.metrics.samples import block_probabilities, prepare_predictions, takes_predictions
 from focalcal.metrics.sums import Measurable, Sums, given
 from focalcal.predictions import Predictions
+
+# To count fewer numbers than one for so many bins, one by one, is faster than to make a table of all bins.
+_COUNTED_ALONE = 4
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class ClassGaps:
 
 @dataclass(frozen=True)
 class ClassTable:
-    """What fell into each bin of each class's probability; shape (K, bins) each, int64 where nothing was weighted.
+    """Sums of each bin of each class's probability; shape (K, bins) each, int64 where nothing was weighted.
 
     Attributes:
         count: The number, or total weight, of samples whose probability of the class lies in the bin.
@@ -55,7 +58,7 @@ class ClassTable:
 
 @dataclass(frozen=True)
 class ClassSums:
-    """What a `ClassTable` is made of, added up block by block in the tensors given; by bin first, (bins, K).
+    """Sums that a `ClassTable` is made of, added up block by block in the tensors given; by bin first, (bins, K).
 
     Attributes:
         count: As in the table, except for the first bin, which is left at 0 and worked out at the end.
@@ -103,10 +106,12 @@ class ClassSums:
         place.mul_(num_classes).add_(column)
         of_label.mul_(num_classes).add_(label)
         for into, where in ((self.count, place), (self.label, of_label)):
-            if weight is None:
-                into.view(-1).add_(torch.bincount(where, minlength=into.numel()))
-            else:
+            if weight is not None:
                 into.view(-1).index_add_(0, where, weight[row] if where is place else weight)
+            elif _COUNTED_ALONE * len(where) < into.numel():
+                into.view(-1).index_add_(0, where, torch.ones_like(where))
+            else:
+                into.view(-1).add_(torch.bincount(where, minlength=into.numel()))
         self.confidence.view(-1).index_add_(0, place, p if weight is None else p * weight[row])
         each = torch.ones(len(probs), dtype=torch.float64) if weight is None else weight.double()
         if fold is not None:
@@ -145,7 +150,7 @@ def class_table(preds: Predictions, *, bins: int = 15) -> ClassTable:
         >>> class_table(Predictions.from_probs([[0.75, 0.25], [0.5, 0.5]], [0, 1]), bins=2).label.tolist()
         [[0, 1], [1, 0]]
     """
-    preds = measured(preds)
+    preds = prepare_predictions(preds)
     sums = ClassSums.zeros(preds.num_classes, bins, weighted=preds.weights is not None)
     for block, probs in block_probabilities(preds):
         sums.add(probs, block.hard_labels, block.weights)

@@ -7,10 +7,10 @@ from typing import Any, cast, get_args
 
 from torch import Tensor
 
-from focalcal.base.measures import MEASURES
+from focalcal.base.measures import MEASURES, name_event
 from focalcal.metrics.binning import check_bins
 from focalcal.metrics.bootstrap.interval_methods import Interval
-from focalcal.metrics.bootstrap.intervals import check_resampling, checked_names, replicate, without_loss_parts
+from focalcal.metrics.bootstrap.intervals import check_names, check_resampling, replicate, without_loss_parts
 from focalcal.metrics.calibration_testing import judge_gaps
 from focalcal.metrics.catalogue import METRICS, IntervalMethod, Method, Source
 from focalcal.metrics.classwise import ClassSums
@@ -27,8 +27,10 @@ from focalcal.metrics.samples import (
     block_statistics,
     cluster_numbers,
     confidence_samples,
-    measured,
+    count_clusters,
+    note_on_clusters,
     predictions_of,
+    prepare_predictions,
 )
 from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.streaming.large_files import evaluate_file
@@ -38,7 +40,7 @@ from focalcal.predictions.masking import answer_classes
 
 Predicted = Predictions | PredictionsFile | str | os.PathLike[str]
 
-# A file of at most so many bytes, and so many outputs, is read whole; a larger one is read in blocks.
+# A file of at most this many bytes, and this many outputs, is read whole; a larger one is read in blocks.
 READ_WHOLE_BYTES, READ_WHOLE_VALUES = 2**28, 2**26
 # Sums that need more of a sample than its confidence and whether it is right.
 _OF_STATISTICS: set[Source] = {"means", "classes", "outputs"}
@@ -106,24 +108,27 @@ def evaluate(
         check_resampling(resamples or 1, level, seed)
     source = _opened(predictions_of("evaluate", preds, arrays, kind) if arrays or kind is not None else preds, by)
     columns = check_columns(by, tuple(source.groups))
-    names = checked_names(metrics, len(answer_classes(source)), tuple(METRICS), source.of)
+    names = check_names(metrics, len(answer_classes(source)), tuple(METRICS), source.of)
     left_out = MEASURES[source.of].left_out
     notes: tuple[str, ...] = (left_out,) if left_out and metrics is None else ()
     if source.masked_classes:
         names, notes = without_loss_parts(names, metrics is not None), (_masking_note(source),)
     request = EvaluationRequest(names, metrics is not None, bins, intervals, method, resamples, level, seed, columns)
     if isinstance(source, Predictions):
-        data = measured(source)
+        data = prepare_predictions(source)
         evaluation = _evaluate_predictions(data, request)
         tables = {
-            column: evaluate_groups(data, column, request, lambda part: _evaluate_predictions(measured(part), request))
+            column: evaluate_groups(
+                data, column, request, lambda part: _evaluate_predictions(prepare_predictions(part), request)
+            )
             for column in columns
         }
         evaluation = replace(evaluation, by=tables)
-        notes = (*notes, *_notes_on_units(data, request), *label_notes(data, columns))
+        notes = (*notes, *_notes_on_units(data), *label_notes(data, columns))
     else:
         evaluation = evaluate_file(source, request)
-    return replace(evaluation, notes=(*notes, *evaluation.notes))
+    event = name_event(source.of, source.class_names)
+    return replace(evaluation, notes=(*notes, *evaluation.notes), event=event)
 
 
 def _opened(preds: Predicted | Any, by: str | Sequence[str] | None) -> Predictions | PredictionsFile:
@@ -131,7 +136,7 @@ def _opened(preds: Predicted | Any, by: str | Sequence[str] | None) -> Predictio
     if isinstance(preds, Predictions):
         return preds
     if not isinstance(preds, PredictionsFile | str | os.PathLike):
-        return measured(preds)
+        return prepare_predictions(preds)
     columns = () if by is None else (by,) if isinstance(by, str) else tuple(by)
     file = preds if isinstance(preds, PredictionsFile) else open_predictions(preds, groups_key=columns)
     file.check_labels()
@@ -147,12 +152,9 @@ def _masking_note(source: Predictions | PredictionsFile) -> str:
     )
 
 
-def _notes_on_units(preds: Predictions, request: EvaluationRequest) -> list[str]:
+def _notes_on_units(preds: Predictions) -> list[str]:
     clusters = cluster_numbers(preds)
-    if clusters is None or not request.intervals:
-        return []
-    number = int(clusters.max()) + 1
-    return [f"Samples of one cluster depend on each other: intervals are those of {number:,} clusters."]
+    return [] if clusters is None else [note_on_clusters(count_clusters(clusters, preds.weights))]
 
 
 def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Evaluation:
@@ -201,6 +203,7 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
         methods=methods,
         calibration_test=judge_gaps(honest.binned) if "ece" in found else None,
         of=preds.of,
+        event=name_event(preds.of, preds.class_names),
     )
 
 

@@ -8,7 +8,7 @@ truth where that is small. Here each end comes from linear functions, whose mean
   that of the true D among them, and there v·D̂ is the true norm but for noise);
 - the lower end is cross-fitted: for each of five folds v is chosen from the other four (v_b = S_b/√Q_b, cut to [−1, 1],
   with S and Q the sums of x and x² in bin b, x = confidence − correct), so that v·D̂ of the fold is an unbiased estimate
-  of something that is at most the true norm; less z standard errors. It is 0 whenever the estimate is no larger than
+  of something that is at most the true norm; less z standard errors. It is 0 whenever the estimate is not larger than
   what a perfectly calibrated model would show with probability (1 + level)/2;
 - both ends move out by z²/n, for where errors are so rare that the normal approximation fails.
 
@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv, ndtri, stdtrit
+from scipy.special import betaincinv, ndtr, ndtri, stdtr, stdtrit
 
 from focalcal.metrics.independent_units import Bins, Units, other_folds
 
@@ -183,6 +183,11 @@ def allowance(units: Units, direction: Array, mean: float, level: float) -> floa
     """Return z standard errors, and z²/n for where errors are rare."""
     z = z_score(level, units.degrees)
     return z * units.error(direction, mean) + z**2 / units.effective
+
+
+def tail(score: float, degrees: float = math.inf) -> float:
+    """Return how probable no larger a score is, of a normal distribution, or of Student's with degrees of freedom."""
+    return float(ndtr(score) if math.isinf(degrees) else stdtr(degrees, score))
 
 
 def z_score(level: float, degrees: float = math.inf) -> float:

@@ -18,7 +18,7 @@ from focalcal.metrics.binning import BinSums, bin_index, check_bins, equal_width
 from focalcal.metrics.bootstrap.interval_methods import UNKNOWN
 from focalcal.metrics.bootstrap.intervals import check_resampling
 from focalcal.metrics.calibration_error import mce
-from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.metrics.classwise_interval import ClasswiseInterval, FoldedClassSums
 from focalcal.metrics.gap_intervals import (
     AbsoluteGaps,
@@ -34,7 +34,7 @@ from focalcal.metrics.samples import (
     block_probabilities,
     cluster_numbers,
     confidence_samples,
-    measured,
+    prepare_predictions,
 )
 from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.smooth_intervals import smooth_interval
@@ -60,7 +60,7 @@ class RankedUnits:
 
 
 class GapSums(Protocol):
-    """What honest intervals are made of."""
+    """The data that honest intervals are made of."""
 
     @property
     def table(self) -> BinSums:
@@ -128,7 +128,7 @@ class SampledGaps:
 
 
 def samples_in_cells(samples: ConfidenceSamples, cell: npt.NDArray[np.int64], unit: Tensor, cells: int) -> CellSamples:
-    """Say in which of so many cells, and of which unit, each sample is."""
+    """Find the cell and the unit of each sample."""
     columns = (samples.confidence.numpy(), samples.correct.numpy(), samples.mass.numpy())
     return CellSamples(cell, *columns, unit.numpy(), cells)
 
@@ -222,7 +222,7 @@ class CalibrationErrors:
     """
 
     def __init__(self, preds: Predictions, bins: int = 15, seed: int = 0) -> None:
-        preds = measured(preds)
+        preds = prepare_predictions(preds)
         samples = confidence_samples(preds)
         clusters = cluster_numbers(preds)
         sums = FoldedClassSums(preds.num_classes, bins, preds.weights is not None, clusters)
@@ -278,4 +278,4 @@ def calibration_intervals(
     if len(preds) < 2:
         raise ValueError(f"An interval needs at least 2 samples, and there are {len(preds)}.")
     errors = CalibrationErrors(preds, bins, seed=seed)
-    return {name: errors.interval(name, level) for name in errors.estimates}
+    return {name: errors.interval(name, level) for name in names_for(errors.estimates, preds.num_classes, preds.of)}

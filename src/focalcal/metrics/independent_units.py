@@ -180,7 +180,7 @@ class CellSamples:
 
 
 class Units(Protocol):
-    """What intervals need to know of units that are independent of each other."""
+    """Sums over units that are independent of each other, as intervals need them."""
 
     @property
     def mass(self) -> Array:
@@ -270,7 +270,7 @@ class SampleUnits:
 
     @property
     def degrees(self) -> float:
-        """Infinite: samples are so many that a normal distribution is as good."""
+        """Infinite: there are enough samples for a normal distribution."""
         return math.inf
 
     @property

@@ -1,4 +1,4 @@
-"""How well uncertainty tells data that the model was not made for (out of distribution) from data that it was.
+"""Out-of-distribution detection: how well uncertainty tells unknown data from data that the model was made for.
 
 Everywhere the out-of-distribution samples are the positives, and a higher score means "out": the score is the entropy
 of the predicted distribution, or minus the confidence.

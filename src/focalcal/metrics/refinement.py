@@ -1,4 +1,4 @@
-"""Which part of a loss is miscalibration, and which part would be left after repair.
+"""Parts of a loss: miscalibration, and what would be left after repair.
 
     loss = calibration + refinement,   refinement = min over T of the mean loss of softmax(z / T)
 
@@ -16,7 +16,7 @@ descend from there. No part is negative: T = 1 is among the candidates.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from focalcal.metrics.binning import as_number
-from focalcal.metrics.samples import SampleStatistics, measured, sample_statistics, takes_predictions
+from focalcal.metrics.samples import SampleStatistics, prepare_predictions, sample_statistics, takes_predictions
 from focalcal.metrics.scores import mean_of
 from focalcal.metrics.sums import Measurable, Sums, given
 from focalcal.predictions import Predictions
@@ -52,15 +52,17 @@ class LossSplit:
         total: the mean loss.
         refinement: the mean loss after the best temperature.
         temperature: that temperature; 1 where none is better than leaving the predictions alone, NaN if undefined.
+        around: each sample's loss next to that temperature with its derivatives in log(1/T), (3, N), if it is at hand.
     """
 
     total: float
     refinement: float
     temperature: float
+    around: Tensor | None = field(default=None, repr=False, compare=False)
 
     @property
     def calibration(self) -> float:
-        """What the temperature takes away: total − refinement; NaN where both are infinite."""
+        """The part that the temperature takes away: total − refinement; NaN where both are infinite."""
         return self.total - self.refinement
 
 
@@ -132,7 +134,7 @@ def loss_splits(preds: Predictions, statistics: SampleStatistics | None = None) 
 def _samples(preds: Predictions, statistics: SampleStatistics | None) -> tuple[Predictions, SampleStatistics]:
     if preds.masked_classes:
         raise ValueError("The calibration part of a loss cannot be computed where classes are masked.")
-    preds = measured(preds)
+    preds = prepare_predictions(preds)
     return preds, sample_statistics(preds) if statistics is None else statistics
 
 
@@ -180,17 +182,21 @@ def _split_brier(preds: Predictions, logits: Tensor, total: float, temperature: 
     some = objective.rows(len(logits) // _SAMPLED_ROWS)
     found = _descend(objective, found.u if some is objective else _descend(some, found.u).u)
     # Both columns of a score have the same squared error, of which its Brier score has one.
-    least = found.loss if preds.of == "top" else found.loss / 2
-    return LossSplit(total, least, math.exp(-found.u)) if least <= total else LossSplit(total, total, 1.0)
+    of_both = 1 if preds.of == "top" else 2
+    least = found.loss / of_both
+    if least > total:
+        return LossSplit(total, total, 1.0)
+    return LossSplit(total, least, math.exp(-found.u), found.samples / of_both)
 
 
 class _Point(NamedTuple):
-    """A mean Brier score at u = log(1/T), with its derivatives in u."""
+    """A mean Brier score at u = log(1/T), with its derivatives in u; and those of each sample, (3, N)."""
 
     u: float
     loss: float
     slope: float
     curvature: float
+    samples: Tensor
 
 
 @dataclass(frozen=True)
@@ -213,13 +219,14 @@ class _Brier:
         beta, (count, classes) = math.exp(u), self.values.shape
         rows = min(count, max(1, _BLOCK_NUMBERS // classes))
         scratch = self.values.new_empty(3, rows, classes)
-        sums = torch.zeros(3, dtype=torch.float64)
+        parts = []
         for start in range(0, count, rows):
             block = slice(start, start + rows)
-            terms = _brier_terms(self.values[block], self.labels[block], beta, scratch)
-            sums += terms.sum(1) if self.weights is None else terms @ self.weights[block]
-        loss, slope, curvature = (sums / (count if self.weights is None else self.weights.sum())).tolist()
-        return _Point(u, loss, beta * slope, beta * slope + beta * beta * curvature)
+            parts.append(_brier_terms(self.values[block], self.labels[block], beta, scratch))
+        samples = _in_log_temperature(torch.cat(parts, dim=1), beta)
+        means = samples.mean(1) if self.weights is None else samples @ self.weights / self.weights.sum()
+        loss, slope, curvature = means.tolist()
+        return _Point(u, loss, slope, curvature, samples)
 
 
 def losses_around(preds: Predictions, loss: Literal["nll", "brier"], temperature: float) -> Tensor:
@@ -238,10 +245,15 @@ def losses_around(preds: Predictions, loss: Literal["nll", "brier"], temperature
         terms(values[start : start + rows], labels[start : start + rows], beta, scratch)
         for start in range(0, len(values), rows)
     ]
-    value, slope, curvature = torch.cat(parts, dim=1)
-    found = torch.stack([value, beta * slope, beta * slope + beta * beta * curvature])
+    found = _in_log_temperature(torch.cat(parts, dim=1), beta)
     # Both columns of a score have the same squared error, of which its Brier score has one.
     return found / 2 if loss == "brier" and preds.of != "top" else found
+
+
+def _in_log_temperature(terms: Tensor, beta: float) -> Tensor:
+    """Turn losses and their derivatives in β, (3, N), into those in u = log β."""
+    value, slope, curvature = terms
+    return torch.stack([value, beta * slope, beta * slope + beta * beta * curvature])
 
 
 def _nll_terms(values: Tensor, labels: Tensor, beta: float, scratch: Tensor) -> Tensor:

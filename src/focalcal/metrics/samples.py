@@ -17,16 +17,18 @@ from torch import Tensor
 
 from focalcal.base.chunks import chunk_rows
 from focalcal.predictions import Kind, Predictions
-from focalcal.predictions.masking import answers
+from focalcal.predictions.masking import drop_masked
 from focalcal.predictions.rows import check_kind
 
-# Three blocks of so many float64 numbers stay in the cache. With few classes the numbers kept for each sample weigh
+# Three blocks of this many float64 numbers stay in the cache. With few classes the numbers kept for each sample weigh
 # more than its outputs, and the number of samples is what must not be large.
 _BLOCK_VALUES = 2**18
 _BLOCK_ROWS = 2**16
 # Up to so many classes blocks are turned around, so that the numbers of one class lie side by side: what goes along a
 # short row takes several times as long. At most 255, for positions are uint8.
 _FEW_CLASSES = 32
+# Of fewer clusters than this the spread is not known well.
+FEW_CLUSTERS = 30
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class SampleStatistics(ConfidenceSamples):
 
     @property
     def right(self) -> Tensor:
-        """Whether the predicted class is the label, which of a score is not what its calibration is about."""
+        """True if the predicted class is the label, which of a score is not what its calibration is about."""
         return self.prediction == self.label
 
 
@@ -120,13 +122,18 @@ class StatisticsStore:
                 self._columns.setdefault(field.name, column.new_empty(self._capacity))[part] = column
         self._length += len(stats)
 
+    def rescale(self, factor: float) -> None:
+        """Multiply all weights so far by a power of two."""
+        if "weight" in self._columns:
+            self._columns["weight"][: self._length] *= factor
+
     def joined(self) -> SampleStatistics:
         """Return the statistics of everything added."""
         columns: dict[str, Any] = {name: column[: self._length] for name, column in self._columns.items()}
         return SampleStatistics(**({"weight": None} | columns))
 
 
-def measured(preds: object) -> Predictions:
+def prepare_predictions(preds: object) -> Predictions:
     """Return what metrics look at: predictions without masked classes, with weights whose largest is between 1 and 2.
 
     Raises:
@@ -135,7 +142,7 @@ def measured(preds: object) -> Predictions:
     if not isinstance(preds, Predictions):
         what = f"A metric needs Predictions, not {type(preds).__name__}"
         raise TypeError(f"{what}: make them with Predictions.from_logits or from_probs.")
-    preds = answers(preds)
+    preds = drop_masked(preds)
     if preds.weights is None or not (exponent := weight_exponent(preds.weights)):
         return preds
     return replace(preds, weights=scale_weights(preds.weights, exponent))
@@ -195,6 +202,22 @@ def cluster_numbers(preds: Predictions) -> Tensor | None:
     return numbers if len(names) < len(preds) else None
 
 
+def count_clusters(clusters: Tensor, weights: Tensor | None) -> int:
+    """Count the clusters (N,) that have samples of positive weight."""
+    return len(torch.unique(clusters if weights is None else clusters[weights > 0]))
+
+
+def note_on_clusters(number: int) -> str:
+    """Say that samples depend on each other within so many clusters, and whether those are few.
+
+    Examples:
+        >>> note_on_clusters(40)
+        'Samples of one cluster depend on each other: intervals and tests are those of 40 clusters.'
+    """
+    few = "" if number >= FEW_CLUSTERS else f", and rough, because these are fewer than {FEW_CLUSTERS}"
+    return f"Samples of one cluster depend on each other: intervals and tests are those of {number:,} clusters{few}."
+
+
 def weight_exponent(weights: Tensor) -> int:
     """Return the exponent of the power of two below the largest weight: dividing by it loses no digit.
 
@@ -226,7 +249,7 @@ def confidence_samples(preds: Predictions) -> ConfidenceSamples:
         >>> samples.confidence.tolist(), samples.correct.tolist()
         ([0.75, 0.5], [True, False])
     """
-    preds = measured(preds)
+    preds = prepare_predictions(preds)
     prediction = torch.ones_like(preds.hard_labels)
     confidence = torch.empty(len(preds), dtype=torch.float64)
     start = 0
@@ -255,7 +278,7 @@ def sample_statistics(preds: Predictions) -> SampleStatistics:
         >>> stats.confidence.tolist(), stats.correct.tolist(), stats.rank.tolist()
         ([0.75, 0.5], [True, False], [0, 1])
     """
-    preds = measured(preds)
+    preds = prepare_predictions(preds)
     store = StatisticsStore(len(preds))
     for stats, _ in block_statistics(preds):
         store.add(stats)
@@ -268,13 +291,13 @@ def block_statistics(preds: Predictions) -> Iterator[tuple[SampleStatistics, Ten
     Masked classes are left out; weights stay as they are. The probabilities stand in memory that the next block writes
     over: use them at once or copy them.
     """
-    for block, values, scratch in _blocks(answers(preds)):
+    for block, values, scratch in _blocks(drop_masked(preds)):
         yield _statistics(block, values, *scratch)
 
 
 def block_probabilities(preds: Predictions) -> Iterator[tuple[Predictions, Tensor]]:
     """Yield blocks of predictions, each with the probabilities that `block_statistics` gives."""
-    for block, values, (doubles, probs, _) in _blocks(answers(preds)):
+    for block, values, (doubles, probs, _) in _blocks(drop_masked(preds)):
         if block.kind == "logits":
             yield block, _softmax(_gaps(values, doubles), probs)
         else:
@@ -393,7 +416,7 @@ def _brier(probs: Tensor, label: Tensor, spare: Tensor) -> Tensor:
 
 
 def _rank(values: Tensor, label: Tensor, right: Tensor, *scratch: Tensor) -> Tensor:
-    """How many classes come before the label. The last two are memory to write in."""
+    """Count the classes before the label. The last two are memory to write in."""
     if values.shape[1] <= _FEW_CLASSES:
         return _count_before(values, label, scratch[1]).masked_fill_(right, 0)
     # A right prediction needs no look.

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from focalcal.metrics.binning import as_number
 from focalcal.metrics.catalogue import CONFIDENT, TOP_K
-from focalcal.metrics.samples import SampleStatistics, measured, takes_predictions
+from focalcal.metrics.samples import SampleStatistics, prepare_predictions, takes_predictions
 from focalcal.metrics.sums import Means, Measurable, means
 from focalcal.predictions import Predictions
 
@@ -56,7 +56,7 @@ def top_k_accuracy(preds: Predictions, *, k: int = TOP_K) -> float:
         >>> top_k_accuracy(Predictions.from_probs([[0.5, 0.3, 0.2], [0.6, 0.1, 0.3]], [1, 1]), k=2)
         0.5
     """
-    preds = measured(preds)
+    preds = prepare_predictions(preds)
     if not 1 <= k <= preds.num_classes:
         raise ValueError(
             f"k is {k}, but there are {preds.num_classes} classes; choose k from 1 to {preds.num_classes}."
@@ -207,7 +207,7 @@ def mean_of(values: Tensor, stats: SampleStatistics, chosen: Tensor | None = Non
     """Compute the mean, weighted as the samples are, of (N,) values, over all samples or the chosen ones (N,) bool."""
     weight = stats.weight
     if weight is not None:
-        # A sample that does not count must not: 0 · inf is no number.
+        # A sample that does not count must not: 0 · inf is not a number.
         chosen = weight > 0 if chosen is None else chosen & (weight > 0)
         weight = weight[chosen]
     values = values.double() if chosen is None else values[chosen].double()

@@ -32,7 +32,7 @@ from focalcal.metrics.sums import Measurable, Sums, given
 
 Array = npt.NDArray[np.float64]
 
-# With so many cells the bound is below 1e-4 whatever the data: no σ below (0.066 h⁴)^(1/5) = 8.2e-5 is ever tried.
+# With this many cells the bound is below 1e-4 whatever the data: no σ below (0.066 h⁴)^(1/5) = 8.2e-5 is ever tried.
 CELLS = 2**16
 # Σ over the four nodes of |product of distances| / 4! is at most 9/16/24; 2.80 = ∫|φ⁗| for the normal density φ.
 _GRIDDING = 9 / 16 / 24 * 2.801

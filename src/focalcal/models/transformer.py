@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from focalcal.models.decoder_state import DecoderState
 from focalcal.models.network import check_positive, compute_in_full_precision
 
 Norm = Literal["pre", "post"]
+KeysAndValues = tuple[Tensor, Tensor]
 
 
 class PairInputs(Protocol):
@@ -28,6 +28,46 @@ class PairInputs(Protocol):
     @property
     def output_places(self) -> Tensor:
         """(M,) int64 the positions of the flattened target whose next subword is asked for."""
+
+
+class DecoderState:
+    """The cache of B sentences with H hypotheses each.
+
+    Args:
+        memory: For each layer, keys and values (B, heads, S, d) of the encoded sentences.
+        mask: (B, 1, 1, S) bool, which of them are no padding; None for all.
+
+    Attributes:
+        length: Subwords that every hypothesis has.
+    """
+
+    def __init__(self, memory: list[KeysAndValues], mask: Tensor | None) -> None:
+        self.memory, self.mask = memory, mask
+        self.length = 0
+        self._read: list[KeysAndValues | None] = [None] * len(memory)
+
+    def append(self, layer: int, keys: Tensor, values: Tensor) -> KeysAndValues:
+        """Add keys and values (B · H, heads, 1, d) of one more subword, and return all of the layer's."""
+        before = self._read[layer]
+        if before is not None:
+            keys, values = torch.cat([before[0], keys], 2), torch.cat([before[1], values], 2)
+        self._read[layer] = keys, values
+        if layer == len(self._read) - 1:
+            self.length += 1
+        return keys, values
+
+    def select(self, rows: Tensor) -> None:
+        """Keep the hypotheses at these rows (of B · H), in this order; one may be taken more than once."""
+        self._read = [
+            None if pair is None else (pair[0].index_select(0, rows), pair[1].index_select(0, rows))
+            for pair in self._read
+        ]
+
+    def keep_sentences(self, sentences: Tensor) -> None:
+        """Keep the memory of these sentences only; their hypotheses are chosen by `select`."""
+        self.memory = [(k.index_select(0, sentences), v.index_select(0, sentences)) for k, v in self.memory]
+        if self.mask is not None:
+            self.mask = self.mask.index_select(0, sentences)
 
 
 class Transformer(nn.Module):
@@ -121,8 +161,8 @@ class Transformer(nn.Module):
             source: (B, S) int64, padded at the end.
 
         Returns:
-            (B, S, width) the memory that the decoder attends to, and (B, 1, 1, S) bool, which of it is no padding; None
-            where there is no padding at all.
+            (B, S, width) the memory that the decoder attends to, and (B, 1, 1, S) bool, False where it is padding;
+            None where there is no padding at all.
         """
         real = source != self.padding
         mask = None if bool(real.all()) else real[:, None, None, :]
@@ -190,7 +230,7 @@ class Attention(nn.Module):
 
 
 class Residual(nn.Module):
-    """What surrounds a sub-layer f: x + dropout(f(x)), normalised before f or after the sum."""
+    """Surroundings of a sub-layer f: x + dropout(f(x)), normalised before f or after the sum."""
 
     def __init__(self, width: int, dropout: float, is_pre: bool) -> None:
         super().__init__()
@@ -244,7 +284,7 @@ class DecoderLayer(nn.Module):
         """Map (B · H, 1, width) to the same, for one more subword of B × H hypotheses; this is layer ``number``."""
         sentences, hypotheses = shape
         x = self.around[0](x, lambda y: self.attention(y, *state.append(number, *self.attention.project(y))))
-        # The hypotheses of a sentence share its memory: to it they are so many positions.
+        # The hypotheses of a sentence share its memory: to it they are further positions.
         x = x.reshape(sentences, hypotheses, -1)
         x = self.around[1](x, lambda y: self.cross(y, *state.memory[number], state.mask))
         out: Tensor = self.around[2](x, self.feedforward)

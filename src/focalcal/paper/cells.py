@@ -12,8 +12,8 @@ from focalcal.sweeps.result_rows import Row
 LEGEND = (
     "Each cell: published · ours, with T in brackets after temperature scaling. Ours: the mean over seeds ± their "
     "standard deviation, or one seed with its 90% interval. ✓ the published value lies inside, ✗ outside: inside the "
-    "90% prediction interval of one more run where there are several seeds; inside the bootstrap interval (widened to "
-    "our own value, which chance lifts) where there is one, which knows nothing of the spread over seeds. "
+    "90% prediction interval of one more run where there are several seeds; inside that interval (widened to our own "
+    "value) where there is one, which knows nothing of the spread over seeds. "
     "† published only: no run of ours."
 )
 _LEVEL = 0.90
@@ -108,7 +108,7 @@ class Cell:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the published value lies inside our range; None where either is missing."""
+        """True if the published value lies inside our range; None where either is missing."""
         expected = None if self.ours is None else self.ours.expected_range()
         if self.published is None or expected is None:
             return None

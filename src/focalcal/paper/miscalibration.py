@@ -1,4 +1,4 @@
-"""What causes miscalibration: the paper's observations on cross-entropy, in every history at hand."""
+"""Causes of miscalibration: the paper's observations on cross-entropy, in every history at hand."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -27,7 +27,7 @@ class PublishedRow(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str, str, str]:
-        """What the figure is of, whichever table prints it."""
+        """Key of the quantity, whichever table prints it."""
         return self.dataset, self.model, self.method, self.metric, self.temperature_scaling
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from focalcal.base.files import parse_json, read_text
 from focalcal.paper.snapshots import snapshot_sums
+from focalcal.sweeps.bleu_differences import BleuDifference, read_differences
 from focalcal.sweeps.finished import INDEX, FinishedRun, finished_run, read_index
 from focalcal.sweeps.plan import PlannedRun
-from focalcal.sweeps.result import CURVES, FILES
+from focalcal.sweeps.result import CURVES, DIFFERENCES, FILES
 from focalcal.sweeps.result_rows import Row, read_rows, title
-from focalcal.sweeps.translation_result import CurvePoint, read_curves
+from focalcal.sweeps.translated_run import CurvePoint, read_curves
 from focalcal.training import RunDirectory, open_run
 from focalcal.training.run_directory import read_history
 
@@ -21,7 +22,7 @@ DEFAULT = Path("results")
 
 @dataclass(frozen=True)
 class KeptRun:
-    """What is left of one run: its history, and perhaps recordings and predictions.
+    """Remains of one run: its history, and perhaps recordings and predictions.
 
     Attributes:
         loss, seed: Of the run.
@@ -90,6 +91,11 @@ class ResultSet:
         """BLEU and ECE by temperature, where the runs translate."""
         return tuple(read_curves(self.folder / CURVES))
 
+    @cached_property
+    def differences(self) -> tuple[BleuDifference, ...]:
+        """Differences of BLEU by the paired bootstrap, where the runs translate."""
+        return tuple(read_differences(self.folder / DIFFERENCES))
+
     def places(self) -> list[tuple[str, str]]:
         """Return the data sets and networks that it has figures of."""
         return list(dict.fromkeys((row.dataset, row.model) for row in self.rows))
@@ -129,19 +135,22 @@ def _read_folder(folder: Path) -> list[ResultSet]:
 
 
 def _is_result(folder: Path) -> bool:
-    return (folder / FILES["ece"]).is_file() or (folder / "config.yaml").is_file()
+    return (folder / FILES["ece"]).is_file() or _is_run(folder)
+
+
+def _is_run(folder: Path) -> bool:
+    return RunDirectory(folder).config.is_file()
 
 
 def _read(folder: Path) -> ResultSet:
     tables = [folder / name for name in (FILES["ece"], FILES["nll"])]
     rows, by_nll = (tuple(read_rows(table)) if table.is_file() else () for table in tables)
-    if (folder / "config.yaml").is_file():
+    if _is_run(folder):
         runs = [_of_directory(folder)]
     elif (folder / "histories").is_dir():
         runs = _of_result(folder, rows)
     else:
-        found = sorted(folder.glob("*/seed-*/config.yaml"))
-        runs = [_of_directory(config.parent) for config in found]
+        runs = [_of_directory(one) for one in sorted(folder.glob("*/seed-*")) if _is_run(one)]
     order = {loss: place for place, loss in enumerate(dict.fromkeys(row.method for row in rows))}
     runs.sort(key=lambda run: (run.seed, order.get(run.loss, len(order)), run.loss))
     return ResultSet(folder.resolve().name, folder, rows, by_nll, tuple(runs))

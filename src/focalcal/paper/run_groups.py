@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from focalcal.paper.result_folders import KeptRun, ResultSet
 from focalcal.sweeps.result_rows import Row
-from focalcal.sweeps.translation_result import CurvePoint
+from focalcal.sweeps.translated_run import CurvePoint
 
 # Says what is missing in a run, in a sentence that names the field of the recipe; None where nothing is.
 Need = Callable[[KeptRun], str | None]

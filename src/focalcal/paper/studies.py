@@ -18,7 +18,7 @@ from focalcal.paper.out_of_distribution import ood_claims, ood_records, severity
 from focalcal.paper.result_folders import ResultSet
 from focalcal.paper.temperature_choice import temperature_claims, temperature_records
 from focalcal.paper.theory import check_theory
-from focalcal.paper.translation import translation_claims, translation_records
+from focalcal.paper.translation import difference_records, translation_claims, translation_records
 
 Records = list[dict[str, Any]]
 Results = Sequence[ResultSet]
@@ -144,9 +144,13 @@ _STUDIES = (
         "translation",
         "Translation",
         "The paper trains three Transformers on WMT14 English to German; Multi30k is other data, short captions, "
-        "with a far smaller network. Tokens are predicted from the true ones before them; BLEU is of beam search.",
+        "with a far smaller network. Tokens are predicted from the true ones before them; BLEU is of beam search. "
+        "ECEs of one seed are compared by whether their 90% intervals overlap, BLEUs by the paired bootstrap.",
         translation_claims,
-        lambda results: {"Temperatures, on the curves from 0.5 to 2": translation_records(results)},
+        lambda results: {
+            "Temperatures, on the curves from 0.5 to 2": translation_records(results),
+            "Differences of BLEU, paired bootstrap over sentences": difference_records(results),
+        },
         tables=("translation",),
         figures=("bleu-temperature",),
     ),

@@ -80,7 +80,7 @@ def _rows_at(result: ResultSet, name: TableName, place: tuple[str, str]) -> list
 
 
 def _is_of_its_kind(result: ResultSet, name: TableName, place: tuple[str, str]) -> bool:
-    """Whether a place that the paper does not have belongs into a table: it has what the table is about."""
+    """Return whether a place that the paper does not have belongs into a table: it has what the table is about."""
     return any(row.metric == name.columns[-1][0] for row in _rows_at(result, name, place))
 
 

@@ -1,23 +1,34 @@
 """Translation: the paper's claims about calibration and BLEU, in every result of translators."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from focalcal.paper.cells import Measured
 from focalcal.paper.claims import Claim, judged
-from focalcal.paper.comparing import against, figure
+from focalcal.paper.comparing import against, figure, is_lower, short
 from focalcal.paper.result_folders import ResultSet
+from focalcal.sweeps.bleu_differences import find_difference
 
 _FOCAL, _OTHERS = "fl-1", ("cross-entropy", "ls-0.1")
 _NOTHING = "there are no such runs of a translation model; published figures only"
+_LEVEL = 0.90
+_Cases = Iterator[tuple[bool, str]]
 
 
 def translation_claims(results: Sequence[ResultSet]) -> list[Claim]:
     """Judge the paper's claims; its data is WMT14, so results on other data say so by their names."""
     found = [result for result in results if result.curves]
     return [
-        judged("Focal loss (γ = 1) has a lower ECE than cross-entropy in translation.", _ece(found), _NOTHING),
+        judged(
+            "Focal loss (γ = 1) has a lower ECE than cross-entropy in translation, before temperature scaling.",
+            _ece(found, "pre", _OTHERS[:1]),
+            _NOTHING,
+        ),
+        judged("It has a lower ECE than label smoothing (0.1), too.", _ece(found, "pre", _OTHERS[1:]), _NOTHING),
+        judged("After scaling it still has the lowest ECE of the three.", _ece(found, "post", _OTHERS), _NOTHING),
         judged("Focal loss (γ = 1) has the highest BLEU of the three.", _bleu(found), _NOTHING),
-        judged("The best temperature of focal loss (γ = 1) is 1.", _temperature(found), _NOTHING),
+        judged("The best temperature of focal loss (γ = 1) is 1.", _temperature(found, _FOCAL), _NOTHING),
+        judged("The best temperature of label smoothing (0.1) is 1.", _temperature(found, "ls-0.1"), _NOTHING),
         judged(
             "BLEU is highest at about the temperature at which validation ECE is lowest (within 0.2, or not "
             "significantly lower there).",
@@ -53,37 +64,78 @@ def _curves(result: ResultSet) -> Iterator[tuple[str, int, Any, Any, Any]]:
         yield loss, seed, points, min(points, key=lambda one: one.val_ece), max(points, key=lambda one: one.bleu)
 
 
-def _ece(results: Sequence[ResultSet]) -> list[tuple[bool, str]]:
-    cases = (against(result, _FOCAL, _OTHERS[0], "ece", "pre") for result in results)
-    return [case for case in cases if case is not None]
+def difference_records(results: Sequence[ResultSet]) -> list[dict[str, Any]]:
+    """Return every difference of BLEU that was tested by the paired bootstrap."""
+    return [
+        {
+            "result": result.name,
+            "first (T)": f"{one.method} ({one.temperature:.3g})",
+            "second (T)": f"{one.baseline} ({one.baseline_temperature:.3g})",
+            "seed": one.seed,
+            "BLEU of the first − the second": f"{one.difference:+.2f}",
+            "p": f"{one.p_value:.3f}",
+            "significant at 90%": "yes" if one.p_value < 1 - _LEVEL else "no",
+        }
+        for result in results
+        for one in result.differences
+    ]
 
 
-def _bleu(results: Sequence[ResultSet]) -> Iterator[tuple[bool, str]]:
+def _ece(results: Sequence[ResultSet], scaling: str, others: Sequence[str]) -> _Cases:
+    for result in results:
+        cases = [case for other in others if (case := against(result, _FOCAL, other, "ece", scaling)) is not None]
+        if len(cases) == len(others):
+            shown = [text.partition(": ")[2] for _, text in cases]
+            named = [
+                f"{text} of {short(other)}" if len(others) > 1 else text
+                for text, other in zip(shown, others, strict=True)
+            ]
+            yield all(holds for holds, _ in cases), f"{result.name}: {', '.join(named)}"
+
+
+def _bleu(results: Sequence[ResultSet]) -> _Cases:
+    """Ask for a BLEU above that of each of the others, by more than chance."""
     for result in results:
         known = {loss: one for loss in (_FOCAL, *_OTHERS) if (one := figure(result, loss, "bleu", "pre")) is not None}
-        if len(known) < 2 or _FOCAL not in known:
+        if len(known) < 3:
             continue
-        best = max(known, key=lambda loss: known[loss].value)
-        shown = ", ".join(f"{loss} {one.text()}" for loss, one in known.items())
-        yield best == _FOCAL, f"{result.name}: {shown}"
+        higher = [_is_higher(result, known, other) for other in _OTHERS]
+        shown = [f"{short(loss)} {one.text()}" for loss, one in known.items()]
+        tests = [f"{short(other)}: {said}" for other, (_, said) in zip(_OTHERS, higher, strict=True)]
+        yield all(holds for holds, _ in higher), f"{result.name}: {', '.join(shown)}; against {', '.join(tests)}"
 
 
-def _temperature(results: Sequence[ResultSet]) -> Iterator[tuple[bool, str]]:
+def _is_higher(result: ResultSet, known: Mapping[str, Measured], other: str) -> tuple[bool, str]:
+    """Compare the focal loss with another by the paired bootstrap where there is one seed, else over the seeds."""
+    ours, theirs = known[_FOCAL], known[other]
+    change = f"{ours.value - theirs.value:+.2f}"
+    seeds = {one.seed for one in result.curves}
+    tested = find_difference(result.differences, (_FOCAL, 1.0), (other, 1.0), min(seeds))
+    if ours.seeds > 1 or theirs.seeds > 1 or tested is None:
+        lower = is_lower(theirs, ours)
+        return lower is True, change + (" (not significant)" if lower is None else "")
+    significant = tested.p_value < 1 - _LEVEL
+    note = "" if significant else ", not significant"
+    return significant and tested.difference > 0, f"{change} (p = {tested.p_value:.2f}{note})"
+
+
+def _temperature(results: Sequence[ResultSet], loss: str) -> _Cases:
     for result in results:
-        found = figure(result, _FOCAL, "ece", "post")
+        found = figure(result, loss, "ece", "post")
         if found is not None and found.temperature is not None:
             yield abs(found.temperature - 1) < 0.05, f"{result.name}: T = {found.temperature:.2g}"
 
 
-def _peaks(results: Sequence[ResultSet]) -> Iterator[tuple[bool, str]]:
-    """The interval of BLEU is that of one system: a peak inside it is not called significant."""
+def _peaks(results: Sequence[ResultSet]) -> _Cases:
     for result in results:
         for loss, seed, _, calibrated, peak in _curves(result):
-            row = figure(result, loss, "bleu", "pre")
-            reach = 0.0 if row is None or row.interval is None else row.interval[1] - row.value
-            near = abs(calibrated.temperature - peak.temperature) <= 0.2 or peak.bleu - calibrated.bleu <= reach
+            is_close = abs(calibrated.temperature - peak.temperature) < 0.2 + 1e-9
+            tested = find_difference(result.differences, (loss, calibrated.temperature), (loss, peak.temperature), seed)
+            is_level = tested is not None and tested.p_value >= 1 - _LEVEL
+            p_value = "" if tested is None else f" (p = {tested.p_value:.2f})"
             yield (
-                near,
-                f"{result.name}, {loss}, seed {seed}: BLEU {calibrated.bleu:.2f} at T = {calibrated.temperature:.1f}, "
-                f"of lowest ECE, at most {peak.bleu:.2f} at T = {peak.temperature:.1f}",
+                is_close or is_level or peak == calibrated,
+                f"{result.name}, {short(loss)}, seed {seed}: BLEU {calibrated.bleu:.2f} at T = "
+                f"{calibrated.temperature:.1f}, of lowest ECE, at most {peak.bleu:.2f} at T = "
+                f"{peak.temperature:.1f}{p_value}",
             )

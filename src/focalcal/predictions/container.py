@@ -10,31 +10,30 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from focalcal.base.chunks import chunk_rows, chunks
+from focalcal.base.chunks import chunks
 from focalcal.base.measures import Of, check_of
-from focalcal.predictions.checks import LabelsAre, Where, check_some_weight
+from focalcal.predictions.checks import LabelsAre, Where
 from focalcal.predictions.confidence_pairs import prepare_pairs
-from focalcal.predictions.description import Columns, Description, can_be_masked, describe
+from focalcal.predictions.construction import check_options, check_whole, construct
+from focalcal.predictions.description import Description, can_be_masked, describe, show_masked
 from focalcal.predictions.groups import Groups
-from focalcal.predictions.ids import check_unique
-from focalcal.predictions.labels import name_labels
 from focalcal.predictions.rows import (
-    WORDS,
     Kind,
     Rows,
     change_rows,
     check_kind,
     check_values,
-    count_columns,
+    choose_block_rows,
     join_rows,
     pick_rows,
     prepare_rows,
 )
-from focalcal.predictions.tensors import cpu_tensor, float_tensor
+from focalcal.predictions.tensors import float_tensor
 
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from focalcal.predictions.construction import OutputOptions
     from focalcal.predictions.formats.safetensors import Compact
     from focalcal.predictions.read_options import ReadOptions
 
@@ -171,19 +170,26 @@ class Predictions:
             >>> score.of, score.values.tolist()
             ('score', [[0.0, 0.7], [0.0, -1.2]])
         """
-        return _construct(
-            "logits",
-            logits,
-            labels,
-            allow_duplicate_ids=allow_duplicate_ids,
-            columns=Columns(of, positive_class, class_dim, class_names),
-            description={"split": split, "masked_classes": masked_classes, "provenance": provenance},
-            weights=weights,
-            ids=ids,
-            groups=groups,
-            clusters=clusters,
-            labels_are=labels_are,
-            ignore_index=ignore_index,
+        return from_rows(
+            *construct(
+                "logits",
+                logits,
+                labels,
+                class_names=class_names,
+                masked_classes=masked_classes,
+                of=of,
+                positive_class=positive_class,
+                class_dim=class_dim,
+                labels_are=labels_are,
+                ids=ids,
+                split=split,
+                weights=weights,
+                groups=groups,
+                clusters=clusters,
+                ignore_index=ignore_index,
+                provenance=provenance,
+                allow_duplicate_ids=allow_duplicate_ids,
+            )
         )
 
     @classmethod
@@ -192,23 +198,10 @@ class Predictions:
         probs: Any,
         labels: Any = None,
         *,
-        class_names: Sequence[str] | None = None,
-        masked_classes: Collection[int] = (),
-        of: Of | None = None,
-        positive_class: int | str | None = None,
-        class_dim: int | None = None,
-        labels_are: LabelsAre = "probs",
-        ids: Any = None,
-        split: str | None = None,
-        weights: Any = None,
-        groups: Mapping[str, Any] | None = None,
-        clusters: Any = None,
-        ignore_index: int | None = -100,
-        provenance: Mapping[str, str] | None = None,
-        allow_duplicate_ids: bool = False,
         tolerance: float | None = None,
+        **options: Unpack[OutputOptions],
     ) -> Predictions:
-        """Make predictions from probabilities; everything else is as in :meth:`from_logits`.
+        """Make predictions from probabilities; labels and options are those of :meth:`from_logits`.
 
         No value may lie outside [0, 1], and each row must sum to 1 within the tolerance, by default
         max(1e-3, 2·eps) + K / 2^25 with the eps of the type they came in: 0.001 for float32 and float64, 0.002 for
@@ -217,21 +210,10 @@ class Predictions:
         Args:
             probs: (N, K); or (N, K, d1, ...); or one probability p for two classes, which becomes (1-p, p).
             labels: As in :meth:`from_logits`.
-            class_names: As in :meth:`from_logits`.
-            masked_classes: As in :meth:`from_logits`.
-            of: As in :meth:`from_logits`.
-            positive_class: As in :meth:`from_logits`.
-            class_dim: As in :meth:`from_logits`.
-            labels_are: As in :meth:`from_logits`.
-            ids: As in :meth:`from_logits`.
-            split: As in :meth:`from_logits`.
-            weights: As in :meth:`from_logits`.
-            groups: As in :meth:`from_logits`.
-            clusters: As in :meth:`from_logits`.
-            ignore_index: As in :meth:`from_logits`.
-            provenance: As in :meth:`from_logits`.
-            allow_duplicate_ids: As in :meth:`from_logits`.
             tolerance: Largest distance of a row sum from 1, instead of the default.
+            **options: ``class_names``, ``masked_classes``, ``of``, ``positive_class``, ``class_dim``, ``labels_are``,
+                ``ids``, ``split``, ``weights``, ``groups``, ``clusters``, ``ignore_index``, ``provenance`` and
+                ``allow_duplicate_ids``, as in :meth:`from_logits`.
 
         Examples:
             >>> Predictions.from_probs([0.9, 0.2], [1, 1], ids=["a", "b"]).values
@@ -242,21 +224,8 @@ class Predictions:
             ValueError: The probabilities of row 0 sum to 1.2, not to 1 (tolerance 0.001); if these are logits use \
 from_logits, otherwise divide each row by its sum or pass a larger tolerance.
         """
-        return _construct(
-            "probs",
-            probs,
-            labels,
-            allow_duplicate_ids=allow_duplicate_ids,
-            columns=Columns(of, positive_class, class_dim, class_names),
-            description={"split": split, "masked_classes": masked_classes, "provenance": provenance},
-            weights=weights,
-            ids=ids,
-            groups=groups,
-            clusters=clusters,
-            labels_are=labels_are,
-            ignore_index=ignore_index,
-            tolerance=tolerance,
-        )
+        check_options(options)
+        return from_rows(*construct("probs", probs, labels, tolerance=tolerance, **options))
 
     @classmethod
     def from_confidence(
@@ -314,7 +283,7 @@ from_logits, otherwise divide each row by its sum or pass a larger tolerance.
             class_dim=1,
         )
         description = describe(2, of="confidence", split=split, provenance=provenance)
-        return check_whole(from_rows(rows, "probs", description), allow_duplicate_ids)
+        return from_rows(check_whole(rows, allow_duplicate_ids), "probs", description)
 
     @property
     def num_classes(self) -> int:
@@ -334,12 +303,12 @@ from_logits, otherwise divide each row by its sum or pass a larger tolerance.
 
     @property
     def has_labels(self) -> bool:
-        """Whether labels are known."""
+        """True if labels are known."""
         return self.labels_or_none is not None
 
     @property
     def has_soft_labels(self) -> bool:
-        """Whether labels are class probabilities (N, K) instead of classes (N,)."""
+        """True if labels are class probabilities (N, K) instead of classes (N,)."""
         labels = self.labels_or_none
         return labels is not None and labels.shape == self.values.shape and labels.dtype == torch.float64
 
@@ -443,48 +412,9 @@ from_logits, otherwise divide each row by its sum or pass a larger tolerance.
         return open_predictions(path, **options).read()
 
 
-def _construct(
-    kind: Kind,
-    values: Any,
-    labels: Any,
-    *,
-    columns: Columns,
-    description: Mapping[str, Any],
-    allow_duplicate_ids: bool,
-    **row_options: Any,
-) -> Predictions:
-    """Find out what the columns are, prepare the rows, and describe them."""
-    values = cpu_tensor(values, WORDS[kind])
-    number = count_columns(values, columns.class_dim)
-    labels, names = name_labels(labels, number, columns.class_names, columns.positive_class)
-    columns = replace(columns, class_names=names)
-    of, positive = columns.measure(number)
-    rows = prepare_rows(kind, values, labels, class_dim=columns.class_dim, positive=positive, **row_options)
-    described = describe(rows.num_classes, of=of, class_names=columns.names(positive), **description)
-    return check_whole(from_rows(rows, kind, described), allow_duplicate_ids)
-
-
 def from_rows(rows: Rows, kind: Kind, description: Description | None = None) -> Predictions:
     """Join checked rows with what is said about all of them."""
     return Predictions(kind=kind, **vars(rows), **vars(description or Description()))
-
-
-def show_masked(masked: tuple[int, ...]) -> list[str]:
-    """Say which classes are masked, in a ``repr``: nothing if none are, and their number if they are many."""
-    if not masked:
-        return []
-    return [f"masked_classes={masked}" if len(masked) <= 8 else f"{len(masked)} masked classes"]
-
-
-def check_whole(preds: Predictions, allow_duplicate_ids: bool) -> Predictions:
-    """Check what no single block can show: some sample, some weight, no id twice."""
-    if len(preds) == 0:
-        raise ValueError("There are no samples (or every label is ignore_index); pass at least one.")
-    if preds.weights is not None:
-        check_some_weight(float(preds.weights.sum()))
-    if preds.ids is not None and not allow_duplicate_ids:
-        check_unique(preds.ids)
-    return preds
 
 
 def concatenate(parts: Sequence[Predictions]) -> Predictions:
@@ -494,12 +424,3 @@ def concatenate(parts: Sequence[Predictions]) -> Predictions:
             "Only predictions that are measured alike go together, by predicted class, score or confidence."
         )
     return parts[0] if len(parts) == 1 else join_rows(parts)
-
-
-def choose_block_rows(rows: int | None, num_classes: int, values_in_a_block: int) -> int:
-    """Return ``rows`` if it is a sensible number, or as many as hold ``values_in_a_block`` values."""
-    if rows is None:
-        return chunk_rows(num_classes, values_in_a_block)
-    if rows < 1:
-        raise ValueError(f"rows must be at least 1, not {rows}.")
-    return rows

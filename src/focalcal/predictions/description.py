@@ -23,7 +23,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Columns:
-    """What the caller says about the columns of outputs; see ``Predictions.from_logits``."""
+    """The caller's facts about the columns of outputs; see ``Predictions.from_logits``."""
 
     of: Of | None = None
     positive_class: int | str | None = None
@@ -158,6 +158,13 @@ def split_old_provenance(provenance: Mapping[str, str], num_classes: int) -> tup
 def can_be_masked(numbers: Sequence[int], num_classes: int) -> bool:
     """Return whether numbers in rising order are classes that leave at least two others; in no time, for blocks."""
     return not numbers or (numbers[0] >= 0 and numbers[-1] < num_classes and num_classes - len(numbers) >= 2)
+
+
+def show_masked(masked: tuple[int, ...]) -> list[str]:
+    """Say which classes are masked, in a ``repr``: nothing if none are, and their number if they are many."""
+    if not masked:
+        return []
+    return [f"masked_classes={masked}" if len(masked) <= 8 else f"{len(masked)} masked classes"]
 
 
 def _shorten(text: str) -> str:

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from focalcal.base.measures import Of
-from focalcal.base.progress import tracked
-from focalcal.predictions.container import Predictions, check_whole, concatenate, from_rows
+from focalcal.base.progress import track
+from focalcal.predictions.construction import check_whole
+from focalcal.predictions.container import Predictions, concatenate, from_rows
 from focalcal.predictions.description import Columns, describe
 from focalcal.predictions.rows import Kind, check_kind, count_columns, prepare_rows
 
@@ -92,7 +93,7 @@ def predict(
 
 
 def _show_progress(loader: Iterable[Any], wanted: bool) -> AbstractContextManager[Iterable[Any]]:
-    return tracked(loader, "predict", _find_length(loader)) if wanted else nullcontext(loader)
+    return track(loader, "predict", _find_length(loader)) if wanted else nullcontext(loader)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class LabelNames:
-    """How text stands for classes.
+    """Names of classes in text labels.
 
     Attributes:
         numbers: The class of each text.

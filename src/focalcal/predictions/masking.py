@@ -25,14 +25,14 @@ def answer_names(preds: Predictions | PredictionsFile) -> list[str] | None:
     return None if preds.class_names is None else [preds.class_names[number] for number in answer_classes(preds)]
 
 
-def answers(preds: Predictions) -> Predictions:
+def drop_masked(preds: Predictions) -> Predictions:
     """Return the predictions of the other classes, renumbered, which are what is measured; rows sum to at most 1.
 
     Predictions without masked classes are returned unchanged.
 
     Examples:
         >>> preds = Predictions.from_probs([[0.3, 0.5, 0.2]], [0], masked_classes=[1])
-        >>> answers(preds).values
+        >>> drop_masked(preds).values
         tensor([[0.3000, 0.2000]], dtype=torch.float64)
     """
     if not preds.masked_classes:

@@ -20,15 +20,9 @@ from focalcal.base.notices import PredictionsWarning
 from focalcal.base.remote import LocalCopy, is_remote
 from focalcal.predictions.checks import Where, check_some_weight
 from focalcal.predictions.confidence_pairs import prepare_pairs
-from focalcal.predictions.container import (
-    Predictions,
-    check_whole,
-    choose_block_rows,
-    concatenate,
-    from_rows,
-    show_masked,
-)
-from focalcal.predictions.description import Columns, Description, describe, split_old_provenance
+from focalcal.predictions.construction import check_whole
+from focalcal.predictions.container import Predictions, concatenate, from_rows
+from focalcal.predictions.description import Columns, Description, describe, show_masked, split_old_provenance
 from focalcal.predictions.formats import Path, find_format
 from focalcal.predictions.formats.npz import open_npy
 from focalcal.predictions.formats.parts import GROUPS, Metadata, say_no_labels
@@ -36,7 +30,7 @@ from focalcal.predictions.formats.sources import MemoryArray, RawBlock, Source, 
 from focalcal.predictions.ids import check_unique_in_blocks
 from focalcal.predictions.labels import LabelNames, TextsSoFar, is_text
 from focalcal.predictions.read_options import Choices, ReadOptions
-from focalcal.predictions.rows import Kind, prepare_rows
+from focalcal.predictions.rows import Kind, choose_block_rows, prepare_rows
 from focalcal.predictions.tensors import cpu_tensor
 
 _LONGEST_REASON = 300  # characters of a library's message, which may quote the file
@@ -122,7 +116,7 @@ class PredictionsFile:
 
     @property
     def exchanged(self) -> bool:
-        """Whether the two columns were exchanged, so that the positive class is the second."""
+        """True if the two columns were exchanged, so that the positive class is the second."""
         return self._positive == 0 and bool(self.source.sample_shape)
 
     def check_labels(self) -> None:

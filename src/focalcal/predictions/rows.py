@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 import torch
 from torch import Tensor
 
+from focalcal.base.chunks import chunk_rows
 from focalcal.base.notices import PredictionsWarning
 from focalcal.predictions.checks import (
     LabelsAre,
@@ -87,6 +88,15 @@ def join_rows(parts: Sequence[AnyRows]) -> AnyRows:
     names = [name for name in ROW_FIELDS if name in there[0]]
     groups = {name: GroupColumn.join([part.groups[name] for part in parts]) for name in parts[0].groups}
     return replace(parts[0], **{name: join(name) for name in names}, groups=groups)
+
+
+def choose_block_rows(rows: int | None, num_classes: int, values_in_a_block: int) -> int:
+    """Return ``rows`` if it is a sensible number, or as many as hold ``values_in_a_block`` values."""
+    if rows is None:
+        return chunk_rows(num_classes, values_in_a_block)
+    if rows < 1:
+        raise ValueError(f"rows must be at least 1, not {rows}.")
+    return rows
 
 
 def check_kind(kind: str) -> None:

@@ -16,7 +16,7 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 @dataclass(frozen=True)
 class Shard:
-    """What must be known of a file before it is read.
+    """Facts that must be known of a file before it is read.
 
     Attributes:
         path: The file.

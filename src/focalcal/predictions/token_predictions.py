@@ -6,17 +6,24 @@ the last layer are a hundredth of that, and give the same logits whenever they a
 
 import json
 import os
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 from torch.nn import functional
 
-from focalcal.base.files import atomic_writer, parse_json, regular_file
+from focalcal.base.files import DAMAGE, atomic_writer, parse_json, regular_file
+from focalcal.predictions.formats.contents import check_contents, state_contents
 
 TOKENS_KEY = "focalcal_tokens"
 TOKENS_VERSION = 1
+_TENSORS = ("features", "weight", "labels", "sentences", "positions")
+# A few numbers stand for many logits: up to here, and up to so many times their own number, that is no bomb.
+_PLAUSIBLE_LOGITS, _PLAUSIBLE_RATIO = 2**28, 2000
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,9 @@ class TokenPredictions:
         if self.frequencies is not None:
             tensors["frequencies"] = self.frequencies.contiguous()
         # One entry, because the library orders several differently from run to run.
-        about = json.dumps({"version": TOKENS_VERSION, "split": self.split})
+        about = json.dumps(
+            {"version": TOKENS_VERSION, "split": self.split, "contents": state_contents(tensors, {"split": self.split})}
+        )
         with atomic_writer(path) as file:
             file.write(save(tensors, {TOKENS_KEY: about}))
 
@@ -78,14 +87,73 @@ class TokenPredictions:
         """
         try:
             with safe_open(regular_file(path), framework="pt") as file:
-                about = parse_json((file.metadata() or {}).get(TOKENS_KEY, "{}"))
-                if about.get("version") != TOKENS_VERSION:
-                    raise ValueError("it holds no predictions of tokens")
-                there = list(file.keys())
-                tensors = {name: file.get_tensor(name) for name in (*_TENSORS, *({"frequencies"} & set(there)))}
-            return cls(**tensors, split=about["split"])
-        except (OSError, SafetensorError, KeyError, ValueError) as error:
-            raise ValueError(f"{os.fspath(path)} cannot be read: {error}.") from error
+                metadata = file.metadata() or {}
+                if TOKENS_KEY not in metadata:
+                    raise ValueError("it holds no predictions of tokens.")
+                there = set(file.keys())
+                about = read_about(metadata[TOKENS_KEY], there)
+                named = [name for name in (*_TENSORS, "frequencies") if name in there]
+                tensors = {name: file.get_tensor(name) for name in named}
+            check_shapes({name: tuple(tensor.shape) for name, tensor in tensors.items()})
+            _check_types(tensors)
+            return cls(**tensors, split=about.get("split", ""))
+        except (*DAMAGE, OSError, SafetensorError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or " ".join(str(error).split()).rstrip(".")
+            raise ValueError(f"{os.fspath(path)} cannot be read: {reason}.") from error
 
 
-_TENSORS = ("features", "weight", "labels", "sentences", "positions")
+def _check_types(tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        wanted = torch.float32 if name in ("features", "weight") else torch.int64
+        if tensor.dtype != wanted:
+            raise ValueError(f"it is corrupt: its {name} are {tensor.dtype}, where {wanted} is expected.")
+
+
+def read_about(text: str, there: Collection[str]) -> Mapping[str, Any]:
+    """Read what the metadata of a file say about its tokens.
+
+    Args:
+        text: The metadata.
+        there: Names of the parts that the file has.
+
+    Raises:
+        ValueError: It is damaged, from a later version, or names a part that is not there.
+    """
+    about = parse_json(text)
+    if not isinstance(about, dict) or not isinstance(about.get("split", ""), str):
+        raise ValueError("it is corrupt: its metadata do not describe tokens.")
+    if about.get("version") != TOKENS_VERSION:
+        raise ValueError("its tokens were written by a later focalcal; update focalcal to read it.")
+    contents = about.get("contents")  # older files have no statement of them
+    if about.keys() - {"version", "split", "contents"} or not isinstance(contents, str | None):
+        raise ValueError("it is corrupt: its metadata do not describe tokens.")
+    if contents is not None:
+        check_contents(contents, there, {name: about[name] for name in ("split",) if name in about})
+    return about
+
+
+def check_shapes(shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse parts that are missing or do not fit, and those that stand for more logits than anybody saves.
+
+    Args:
+        shapes: Of each part, by its name.
+
+    Raises:
+        ValueError: One sentence on what is wrong.
+    """
+    missing = [name for name in _TENSORS if name not in shapes]
+    if missing:
+        raise ValueError(f"it is corrupt: its tokens have no {missing[0]}.")
+    features, weight = shapes["features"], shapes["weight"]
+    if len(features) != 2 or len(weight) != 2 or features[1] != weight[1] or not features[1]:
+        raise ValueError(f"it is corrupt: features {features} do not fit the weight {weight}.")
+    lengths = dict.fromkeys(("labels", "sentences", "positions"), features[0]) | {"frequencies": weight[0]}
+    for name, length in lengths.items():
+        if name in shapes and shapes[name] != (length,):
+            raise ValueError(f"it is corrupt: its {name} have shape {shapes[name]}, where ({length},) is expected.")
+    logits, stored = features[0] * weight[0], (features[0] + weight[0]) * features[1]
+    if logits > max(_PLAUSIBLE_LOGITS, _PLAUSIBLE_RATIO * stored):
+        raise ValueError(
+            f"its {stored:,} numbers stand for {logits:,} logits, more than {_PLAUSIBLE_LOGITS:,} and "
+            f"{_PLAUSIBLE_RATIO:,} times their number; if you trust it, save the logits."
+        )

@@ -15,7 +15,7 @@ Epochs = Annotated[int, Field(gt=0, le=1_000_000, strict=True)]
 Count = Whole | None
 Share = Annotated[float, Field(ge=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31, strict=True)]
-# More than any machine has cores; so many that the system refuses to start them would end the process.
+# More than any machine has cores; a number that the system refuses to start would end the process.
 _MOST_THREADS = 1024
 # Between checkpoints: little is lost with a run that is killed, and writing them costs next to nothing.
 _CHECKPOINT_SECONDS = 300.0

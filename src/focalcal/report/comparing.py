@@ -11,7 +11,7 @@ from focalcal.metrics import METRICS, Evaluation
 from focalcal.metrics.bootstrap.comparison import compare_many
 from focalcal.metrics.bootstrap.differences import Difference
 from focalcal.predictions import Predictions
-from focalcal.report.readings import written, written_change, written_interval
+from focalcal.report.readings import format_change, format_interval, format_value
 from focalcal.report.reported_model import ReportedModel, ReportSettings
 
 # The columns of the table, lower is better in all of them; error does not depend on the temperature.
@@ -63,9 +63,9 @@ def _best(models: Sequence[ReportedModel], metric: str, when: str) -> float:
 def _cell(evaluation: Evaluation | None, metric: str, best: float) -> Cell:
     if evaluation is None:
         return Cell("–", "", False)
-    value, write = evaluation.values[metric], partial(written, metric)
+    value, write = evaluation.values[metric], partial(format_value, metric)
     # The table has many columns: a percent sign above is enough.
-    interval = written_interval(evaluation.intervals.get(metric), write).replace("%", "").replace(" – ", "–")
+    interval = format_interval(evaluation.intervals.get(metric), write).replace("%", "").replace(" – ", "–")
     return Cell(write(value), interval, value == best)
 
 
@@ -125,10 +125,10 @@ def _for_people(difference: Difference, when: str) -> dict[str, Any]:
         "title": METRICS[metric].heading,
         "when": when,
         "names": difference.names,
-        "difference": written_change(metric, difference.difference),
-        "interval": written_interval(difference.interval, partial(written_change, metric)),
+        "difference": format_change(metric, difference.difference),
+        "interval": format_interval(difference.interval, partial(format_change, metric)),
         "p": "< 0.001" if difference.adjusted_p_value < 0.001 else f"{difference.adjusted_p_value:.3f}",
-        "significant": difference.is_shown,
+        "significant": difference.is_significant,
         "lower": lower,
         "numbers": difference.to_dict(),
     }

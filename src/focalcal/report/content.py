@@ -8,7 +8,7 @@ from typing import Any
 from focalcal.metrics import Evaluation
 from focalcal.metrics.catalogue import describe_metric
 from focalcal.metrics.group_results import GroupTable
-from focalcal.report.readings import counted, measured_by, written, written_interval
+from focalcal.report.readings import describe_measure, format_interval, format_value, pluralise
 from focalcal.report.reported_model import ReportedModel
 from focalcal.report.wording import headline, how_fitted, mood, next_steps, sentences
 
@@ -42,13 +42,13 @@ def _group_content(table: GroupTable) -> dict[str, Any]:
 
 def _metric_row(model: ReportedModel, name: str) -> dict[str, str]:
     """Write a metric, uncalibrated and scaled; empty where there is no such number."""
-    metric = describe_metric(name, model.before.of)
+    metric = describe_metric(name, model.before.of, model.before.event)
     row = {"title": metric.heading, "words": metric.reading}
     for key, evaluation in (("before", model.before), ("after", model.after)):
         values = {} if evaluation is None else evaluation.values
         intervals = {} if evaluation is None else evaluation.intervals
-        row[key] = written(name, values[name]) if name in values else ""
-        row[f"{key}_interval"] = written_interval(intervals.get(name), partial(written, name))
+        row[key] = format_value(name, values[name]) if name in values else ""
+        row[f"{key}_interval"] = format_interval(intervals.get(name), partial(format_value, name))
     return row
 
 
@@ -57,14 +57,14 @@ def _facts(model: ReportedModel) -> str:
     split = "" if data.split is None else f", split {data.split}"
     soft = ", soft labels" if model.has_soft_labels else ""
     n, k, of = model.before.n, model.before.num_classes, model.before.of
-    classes = "" if of == "confidence" else f", {counted(k, 'class')}"
-    return f"{counted(n, 'sample')}{classes}{split}{soft}. {measured_by(of)}"
+    classes = "" if of == "confidence" else f", {pluralise(k, 'class')}"
+    return f"{pluralise(n, 'sample')}{classes}{split}{soft}. {describe_measure(of, model.before.event)}"
 
 
 def _tile(model: ReportedModel, name: str) -> dict[str, str]:
     """Write a key number, its interval, and what it becomes."""
-    write = partial(written, name)
-    interval = written_interval(model.before.intervals.get(name), write)
+    write = partial(format_value, name)
+    interval = format_interval(model.before.intervals.get(name), write)
     beside = _by_chance(model.before) if name == "ece" else ""
     if model.after is not None and name != "accuracy":
         scaled = f"scaled {write(model.after.values[name])}"
@@ -72,11 +72,13 @@ def _tile(model: ReportedModel, name: str) -> dict[str, str]:
             scaled += f" ({_by_chance(model.after)})"
         beside = f"{beside} · {scaled}" if beside else scaled
     return {
-        "title": {"confident_share": "≥ 99% sure"}.get(name, describe_metric(name, model.before.of).heading),
+        "title": {"confident_share": "≥ 99% sure"}.get(
+            name, describe_metric(name, model.before.of, model.before.event).heading
+        ),
         "value": write(model.before.values[name]),
         "interval": interval,
         "beside": beside,
-        "words": describe_metric(name, model.before.of).reading,
+        "words": describe_metric(name, model.before.of, model.before.event).reading,
     }
 
 

@@ -15,9 +15,9 @@ from focalcal.calibrators.base import keep_argmax
 from focalcal.calibrators.temperature import Objective
 from focalcal.predictions import Predictions, PredictionsFile, concatenate
 from focalcal.report.model_sources import Data, check_classes, same_predictions
-from focalcal.report.readings import counted
+from focalcal.report.readings import pluralise
 
-# A file too large for memory is fitted on every so many-th sample, which leaves about this many outputs (64 MB).
+# A file too large for memory is fitted on every n-th sample, which leaves about this many outputs (64 MB).
 _FITTED_VALUES = 2**24
 # Five parts while a fit takes no time, and two beyond that.
 _MANY_VALUES = 2**22
@@ -119,7 +119,7 @@ def fit_scaling(data: Data, val: Data | None, objective: Objective = "nll") -> t
     else:
         preds = _thinned(data)
         if len(preds) < FEWEST_SAMPLES:
-            few = f"{counted(len(preds), 'sample')} {'is' if len(preds) == 1 else 'are'} too few"
+            few = f"{pluralise(len(preds), 'sample')} {'is' if len(preds) == 1 else 'are'} too few"
             return None, [f"No temperature is proposed: {few} to fit one and to try it."]
         parts = _other_parts(preds)
     temperatures, notes = [], []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from focalcal.report.readings import counted, written
+from focalcal.report.readings import format_value, pluralise
 
 if TYPE_CHECKING:
     from focalcal.metrics.evaluation import Evaluation
@@ -122,7 +122,7 @@ def _of_confidence(evaluation: Evaluation) -> str:
     words, values = tendency(evaluation), evaluation.values
     if words and evaluation.of == "score" and "mean_confidence" in values:
         rate = _percent(_outcome_rate(evaluation))
-        words += f": mean score {_percent(values['mean_confidence'])}, class 1 occurs in {rate}"
+        words += f": mean score {_percent(values['mean_confidence'])}, {evaluation.event or 'class 1'} occurs in {rate}"
     elif words and "mean_confidence" in values and "accuracy" in values:
         words += f": mean confidence {_percent(values['mean_confidence'])}, accuracy {_percent(values['accuracy'])}"
     return f"{words}." if words else ""
@@ -142,9 +142,9 @@ def _of_loss(evaluation: Evaluation, impossible: int | None) -> str:
         return ""
     if evaluation.of == "confidence":
         return "Answers of confidence 1 were wrong, or of confidence 0 right: NLL is infinite; clip before use."
-    labels = f"{counted(impossible, 'label')} {'was' if impossible == 1 else 'were'}" if impossible else "Labels were"
+    labels = f"{pluralise(impossible, 'label')} {'was' if impossible == 1 else 'were'}" if impossible else "Labels were"
     return f"{labels} given probability 0: NLL is infinite; clip or smooth before use."
 
 
 def _percent(value: float) -> str:
-    return written("ece", value)
+    return format_value("ece", value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from focalcal.metrics import Evaluation
-from focalcal.report.readings import counted, written
+from focalcal.report.readings import format_value, pluralise
 from focalcal.report.reported_model import ReportedModel
 from focalcal.report.temperature import FEWEST_SAMPLES, Scaling
 from focalcal.report.verdict import is_balanced, is_undecided, shows_miscalibration, tendency, verdict
@@ -52,7 +52,7 @@ def sentences(model: ReportedModel) -> list[str]:
 def how_fitted(scaling: Scaling) -> str:
     """Say in a few words by what, and on what, the temperature was fitted."""
     if scaling.source == "val":
-        return f"by {scaling.criterion}, fitted on {counted(scaling.fitted_samples, 'validation sample')}"
+        return f"by {scaling.criterion}, fitted on {pluralise(scaling.fitted_samples, 'validation sample')}"
     parts = len(scaling.temperatures)
     share = {2: "half", 5: "fifth"}[parts]
     how = f"each {share} of these samples is scaled by a temperature fitted on the rest"
@@ -64,7 +64,7 @@ def _repair(model: ReportedModel) -> str:
     assert after is not None
     assert scaling is not None
     was, now = model.before.values["ece"], after.values["ece"]
-    move = f"ECE {'falls' if now < was else 'rises'} from {written('ece', was)} to {written('ece', now)}"
+    move = f"ECE {'falls' if now < was else 'rises'} from {format_value('ece', was)} to {format_value('ece', now)}"
     temperature = f"A temperature of T = {scaling.temperature:.3g}"
     how = f"({how_fitted(scaling)})"
     if not shows_miscalibration(model.before):

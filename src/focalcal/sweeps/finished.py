@@ -93,8 +93,29 @@ def read_index(folder: Path) -> list[FinishedRun]:
     index = folder / INDEX
     try:
         content = parse_json(read_text(index))
-        return [FinishedRun(**facts, folder=folder / f"{facts['loss']}-seed-{facts['seed']}") for facts in content]
+        return [_from_facts(folder, **facts) for facts in content]
     except OSError:
         raise ValueError(f"{folder} holds no predictions of runs: it has no {INDEX}.") from None
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{index} is damaged ({error}); collect the runs again.") from None
+
+
+def _from_facts(
+    folder: Path, *, loss: object, seed: object, data: object, model: object, select: object, epochs: object
+) -> FinishedRun:
+    """Check what an index says of a run."""
+    names = (loss, data, model, select)
+    if not all(isinstance(name, str) for name in names) or "/" in str(loss) or not _is_whole(seed):
+        raise ValueError("a run's loss, data, model and select are names, and its seed is a whole number")
+    shown = "last" if select == "last" else "best"
+    if not isinstance(epochs, dict) or not {"last", shown} <= epochs.keys() <= {"best", "last"}:
+        raise ValueError("a run's epochs are those of its selections, best and last")
+    if not all(_is_whole(epoch) for epoch in epochs.values()):
+        raise ValueError("an epoch is a whole number")
+    return FinishedRun(
+        str(loss), int(str(seed)), str(data), str(model), str(select), epochs, folder / f"{loss}-seed-{seed}"
+    )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

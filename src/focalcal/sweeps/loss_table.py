@@ -126,7 +126,7 @@ def _worse(
     found = compare_many(
         models, reference=reference, metrics=[key[0]], bootstrap=samples, permutations=samples, level=level
     )
-    return {one.names[0] for one in found if one[key[0]].is_shown and one[key[0]].difference > 0}
+    return {one.names[0] for one in found if one[key[0]].is_significant and one[key[0]].difference > 0}
 
 
 @dataclass(frozen=True)

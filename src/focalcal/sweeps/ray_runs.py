@@ -30,7 +30,7 @@ _PASSED_ON = ("FOCALCAL_DATA", "HF_HOME", "HF_HUB_OFFLINE")
 
 @dataclass(frozen=True)
 class _Work:
-    """What a worker needs to know; the marker is a file of this machine that it must see."""
+    """Everything that a worker needs to know; the marker is a file of this machine that it must see."""
 
     recipe: Recipe
     path: Path
@@ -48,7 +48,7 @@ class TryAgain(Exception):
 
 @dataclass(frozen=True)
 class RayOptions:
-    """Where runs are trained, and what each takes.
+    """Cluster that trains runs, and resources of each.
 
     Attributes:
         address: Of the cluster; see `ray_cluster`.

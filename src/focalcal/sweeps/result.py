@@ -9,6 +9,7 @@ from typing import Any
 from focalcal.base.files import atomic_writer, write_json
 from focalcal.calibrators.temperature import Objective
 from focalcal.metrics import signed_gap
+from focalcal.sweeps.bleu_differences import BleuDifference, write_differences
 from focalcal.sweeps.finished import FinishedRun, finished_run
 from focalcal.sweeps.loss_table import (
     Cell,
@@ -23,13 +24,16 @@ from focalcal.sweeps.loss_table import (
 from focalcal.sweeps.plan import Plan, PlannedRun
 from focalcal.sweeps.result_rows import Row, title, write_rows
 from focalcal.sweeps.scoring import ScoredEpoch, score
-from focalcal.sweeps.translation_result import CurvePoint, is_translator, measure_translators, write_curves
+from focalcal.sweeps.translated_run import CurvePoint, write_curves
+from focalcal.sweeps.translation_result import LEVEL, TranslationResult, is_translator, measure_translators
 from focalcal.training.preconditions import changed_data, recorded_data
 
 # The temperature of the table is the paper's: the one of a grid with the lowest validation ECE.
 FILES: dict[Objective, str] = {"ece": "table.csv", "nll": "table_nll.csv"}
 # BLEU and ECE by temperature, of translators.
 CURVES = "curves.csv"
+# Differences of BLEU by the paired bootstrap.
+DIFFERENCES = "bleu_differences.csv"
 
 _NEAR_ONE = 0.15
 # A figure is called by these words; the error has no scaling.
@@ -58,6 +62,7 @@ class SweepResult:
         finished: Number of runs that are finished.
         planned: Number of runs that the sweep has.
         curves: BLEU and ECE by temperature, of translators.
+        differences: Of BLEU, by the paired bootstrap, of translators.
     """
 
     title: str
@@ -71,6 +76,7 @@ class SweepResult:
     finished: int = 0
     planned: int = 0
     curves: Sequence[CurvePoint] = ()
+    differences: Sequence[BleuDifference] = ()
 
     def to_markdown(self) -> str:
         """Write title, table, caption and verdict."""
@@ -82,7 +88,9 @@ class SweepResult:
         shown = {loss: {name: cell.markdown() for name, cell in line.items()} for loss, line in self.lines.items()}
         rows = {objective: [vars(row) for row in found] for objective, found in self.rows.items()}
         failed = [{"loss": run.loss, "seed": run.seed, "reason": reason} for run, reason in self.failed]
-        return {"title": self.title, "table": shown, "verdict": list(self.verdict), "rows": rows, "failed": failed}
+        return {"title": self.title, "table": shown, "verdict": list(self.verdict), "rows": rows, "failed": failed} | (
+            {"bleu_differences": [vars(one) for one in self.differences]} if self.differences else {}
+        )
 
 
 def measure_plan(
@@ -96,7 +104,7 @@ def measure_plan(
         raise ValueError(f"No run of {plan.out} is finished{': ' + reasons.rstrip('.') if reasons else ''}.")
     _check_same_data(runs)
     if is_translator(runs[0]):
-        result = _measure_translators(runs, plan.losses)
+        result = translators_result(measure_translators(runs, plan.losses), runs[0].recipe.select)
     else:
         result = measure([finished_run(run) for run in runs], plan.losses, bootstrap=bootstrap, level=level)
     first = {run.loss: run.path for run in reversed(runs)}
@@ -136,20 +144,27 @@ def measure(
     )
 
 
-def _measure_translators(runs: Sequence[PlannedRun], order: Sequence[str]) -> SweepResult:
-    found = measure_translators(runs, order)
-    recipe = runs[0].recipe
-    names = Counter(run.loss for run in runs)
+def translators_result(found: TranslationResult, select: str) -> SweepResult:
+    """Lay out the results of translators as those of any sweep.
+
+    Args:
+        found: What was measured.
+        select: The recipe's rule for the selected epoch.
+    """
+    rows = found.rows["ece"]
+    seeds = Counter(loss for loss, _ in dict.fromkeys((row.method, row.seed) for row in rows))
     return SweepResult(
-        title=f"{title(recipe.data.name)}, {title(recipe.model.name)}",
-        losses=tuple(found.lines),
+        title=f"{rows[0].dataset}, {rows[0].model}",
+        losses=found.losses,
         lines=found.lines,
-        caption=f"{_caption(recipe.select, names, 0.90, 'confidence intervals')} Error, ECE and NLL are of tokens, "
-        "with sentences as clusters; BLEU is cased sacreBLEU with a beam of 5, its interval by a bootstrap of them.",
+        caption=f"{_caption(select, seeds, LEVEL, marks='')} Error, ECE and NLL are of tokens, "
+        "with sentences as clusters; BLEU is cased sacreBLEU with a beam of 5, its interval by a bootstrap over "
+        "sentences.",
         verdict=found.verdict,
         rows=found.rows,
-        finished=len(runs),
+        finished=sum(seeds.values()),
         curves=found.curves,
+        differences=found.differences,
     )
 
 
@@ -185,7 +200,10 @@ def _words(
 
 
 def _caption(
-    select: str, seeds: Mapping[str, int], level: float | None, intervals: str = "bootstrap confidence intervals"
+    select: str,
+    seeds: Mapping[str, int],
+    level: float | None,
+    marks: str = " Bold (or *…*): best. ≈: statistically indistinguishable from the best.",
 ) -> str:
     epoch = "the last epoch" if select == "last" else f"the epoch with the best validation {select}"
     counts = [f"{count} for {loss}" for loss, count in seeds.items() if count > 1]
@@ -195,11 +213,11 @@ def _caption(
     elif counts:
         parts.append(f"mean ± standard deviation over seeds ({', '.join(counts)})")
     if level is not None and 1 in seeds.values():
-        parts.append(f"{100 * level:g}% {intervals}{' of the losses with one seed' if counts else ''}")
+        parts.append(f"{100 * level:g}% confidence intervals{' of the losses with one seed' if counts else ''}")
     spread = f"; {' and '.join(parts)}" if parts else ""
     return (
         f"Test set, {epoch}; percent; before → after temperature scaling (T by validation ECE, as in the "
-        f"paper){spread}. Bold (or *…*): best. ≈: statistically indistinguishable from the best."
+        f"paper){spread}.{marks}"
     )
 
 
@@ -209,6 +227,7 @@ def write_result(result: SweepResult, folder: Path) -> None:
         write_rows(folder / name, result.rows[objective])
     if result.curves:
         write_curves(folder / CURVES, result.curves)
+        write_differences(folder / DIFFERENCES, result.differences)
     write_json(folder / "table.json", result.to_dict())
     with atomic_writer(folder / "table.md") as file:
         file.write(result.to_markdown().encode())

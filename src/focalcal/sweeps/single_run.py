@@ -7,7 +7,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from enum import IntEnum
 from pathlib import Path
 
-from focalcal.base.files import make_folder
+from focalcal.base.files import check_links, make_folder
 from focalcal.recipes import Recipe
 from focalcal.training.run_directory import RunDirectory
 
@@ -19,7 +19,7 @@ _FAILURES = (OSError, ArithmeticError, MemoryError, ValueError, TypeError)
 
 
 class Ending(IntEnum):
-    """How a run ended; the exit code of its process."""
+    """Ending of a run; the exit code of its process."""
 
     FINISHED = 0
     FAILED = 1
@@ -43,6 +43,7 @@ def train_run(recipe: Recipe, path: Path, command: list[str]) -> tuple[Ending, s
     log = RunDirectory(path).output
     try:
         make_folder(path)
+        check_links(path)
         with open(log, "a", encoding="utf-8", buffering=1) as file, redirect_stdout(file), redirect_stderr(file):
             try:
                 train(recipe, out=path, resume=True)

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from focalcal.base.files import atomic_writer, make_folder, parse_json, read_text
+from focalcal.base.files import atomic_writer, check_links, make_folder, parse_json, read_text
 from focalcal.recipes import Recipe, load_recipe
 from focalcal.sweeps.plan import Plan, PlannedRun
 
@@ -80,6 +80,7 @@ def write_slurm_job(
     needs = [runs[number][1].resources(cpus_per_run, gpus_per_run) for number in waiting]
     cpus, gpus = max(need[0] for need in needs), int(max(need[1] for need in needs))
     make_folder(out)
+    check_links(out, below=False)
     tasks, script = out / TASKS, out / SCRIPT
     with atomic_writer(tasks) as file:
         file.write("".join(_line(plan, run, out) + "\n" for plan, run in runs).encode())
@@ -149,7 +150,14 @@ def read_task(file: Path, index: int) -> Task:
     try:
         content = parse_json(lines[index])
         recipe, changes, folder = content["recipe"], [str(change) for change in content["changes"]], content["out"]
-        path = file.parent / folder
+        inside = PurePosixPath(folder)
+        if inside.is_absolute() or ".." in inside.parts:
+            raise ValueError(f"{folder!r} is not a folder of the sweep")
+        path = file.parent / inside
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{file}, line {index + 1}, is not a task of a sweep; write the file again.") from error
-    return Task(load_recipe(recipe, changes), path)
+        where = f"{file}, line {index + 1}"
+        raise ValueError(f"{where}, is not a task of a sweep ({error}); write the file again.") from error
+    try:
+        return Task(load_recipe(recipe, changes), path)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{file}, line {index + 1}: {error}") from error

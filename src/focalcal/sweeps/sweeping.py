@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from focalcal.base.files import check_links
 from focalcal.base.progress import spinner
 from focalcal.losses import build_loss
 from focalcal.sweeps.display import sweep_display
@@ -253,6 +254,9 @@ def check_plans(plans: Sequence[Plan], runs: Sequence[PlannedRun], out: Path, *,
                 raise ValueError(f"{what}=own is for focalcal.train in Python; a sweep needs one that has a name.")
         for folder in (out, *{plan.out for plan in plans}, run.path.parent, run.path):
             check_free(RunDirectory(folder), run.recipe, resume=True)
+        check_links(run.path)
+    for folder in (out, *{plan.out for plan in plans}):
+        check_links(folder, below=False)
 
 
 def _jobs(threads: int | None) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from focalcal.base.files import make_folder, parse_json, read_text, regular_file
+from focalcal.base.files import check_links, make_folder, parse_json, read_text, regular_file
 from focalcal.data import DataSet
 from focalcal.data.samples import Samples
 from focalcal.recipes import Recipe, load_recipe
@@ -119,6 +119,7 @@ def hold(files: RunDirectory) -> Iterator[None]:
     The hold ends with the process, however that ends. A folder that is still empty at the end is removed again.
     """
     make_folder(files.path)
+    check_links(files.path)
     if files.lock.exists():
         regular_file(files.lock)
     with open(files.lock, "a", encoding="utf-8") as file:

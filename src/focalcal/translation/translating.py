@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from focalcal.base.progress import tracked
+from focalcal.base.progress import track
 from focalcal.data.sentence_pairs import add_ends, pad
 from focalcal.data.subwords import UNKNOWN, SubwordVocabulary
 from focalcal.models.transformer import Transformer
@@ -17,7 +17,7 @@ _BATCH_TOKENS = 8192
 
 @dataclass(frozen=True)
 class Translations:
-    """What a network made of some sentences.
+    """Translations of some sentences.
 
     Attributes:
         texts: The translations; "" for an empty line.
@@ -80,7 +80,7 @@ def translate(
     cut = [row[:longest] for row in numbers]
     found: list[Hypothesis | None] = [None] * len(sentences)
     batches = _batches([len(row) for row in cut], max(1, batch_tokens // beam))
-    with tracked(batches, "translating", total=len(batches)) as shown:
+    with track(batches, "translating", total=len(batches)) as shown:
         for batch in shown:
             source = torch.from_numpy(pad(add_ends([cut[place] for place in batch])))
             best = search_beams(

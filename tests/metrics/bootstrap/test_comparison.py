@@ -45,7 +45,7 @@ def test_identical_models_show_no_difference():
         assert difference.difference == 0
         assert difference.interval == (0, 0)
         assert difference.p_value == 1
-        assert difference.verdict == NO_DIFFERENCE == "no difference shown"
+        assert difference.verdict == NO_DIFFERENCE == "no significant difference"
 
 
 @pytest.mark.slow
@@ -139,7 +139,7 @@ def difference(p_value: float, interval: tuple[float, float]) -> Difference:
     [(0.1, (-0.2, -0.05), True), (0.11, (-0.2, -0.05), False), (0.01, (-0.2, 0.0), False), (0.01, (0.1, 0.2), True)],
 )
 def test_a_difference_needs_both_the_test_and_the_interval(p_value, interval, shown):
-    assert difference(p_value, interval).is_shown == shown
+    assert difference(p_value, interval).is_significant == shown
 
 
 def test_several_models_are_corrected_for_the_number_of_pairs():

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from focalcal.metrics.bootstrap.pairing import paired_with
+from focalcal.metrics.bootstrap.pairing import match_samples
 from focalcal.predictions import Predictions
 
 A = Predictions.from_probs([0.9, 0.2, 0.6], [1, 0, 1], ids=["x", "y", "z"])
@@ -9,12 +9,12 @@ A = Predictions.from_probs([0.9, 0.2, 0.6], [1, 0, 1], ids=["x", "y", "z"])
 
 def test_samples_are_put_into_the_order_of_the_ids():
     b = Predictions.from_probs([0.1, 0.8, 0.3], [1, 1, 0], ids=["z", "x", "y"])
-    assert paired_with(A, b).values[:, 1].tolist() == pytest.approx([0.8, 0.3, 0.1])
+    assert match_samples(A, b).values[:, 1].tolist() == pytest.approx([0.8, 0.3, 0.1])
 
 
 def test_without_ids_samples_are_matched_by_position():
     b = Predictions.from_probs([0.1, 0.8, 0.3], [1, 0, 1])
-    assert paired_with(A, b) is b
+    assert match_samples(A, b) is b
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,10 @@ def test_without_ids_samples_are_matched_by_position():
 )
 def test_other_samples_get_one_sentence(b, message):
     with pytest.raises(ValueError, match=message) as raised:
-        paired_with(A, b)
+        match_samples(A, b)
     assert str(raised.value).count(". ") == 0
 
 
 def test_weights_of_one_are_no_weights():
     b = Predictions.from_probs([0.1, 0.8, 0.3], [1, 0, 1], weights=torch.ones(3))
-    assert paired_with(A, b) is b
+    assert match_samples(A, b) is b

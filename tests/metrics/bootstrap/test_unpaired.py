@@ -51,7 +51,7 @@ def test_two_calibrated_sets_differ_no_more_often_than_the_level_says():
     for seed in range(pairs):
         a, b = month(20_000, 2 * seed), month(1_000, 2 * seed + 1)
         found = compare(a, b, paired=False, metrics=metrics, bootstrap=100)
-        any_shown += any(one.is_shown for one in found.differences.values())
+        any_shown += any(one.is_significant for one in found.differences.values())
         for name, one in found.differences.items():
             shown[name] += one.p_value <= 0.1
     assert any_shown <= 5
@@ -63,7 +63,7 @@ def test_a_drift_is_said_in_words():
     found = compare(month(2000, 1), month(1000, 2, sharpness=3.0), paired=False, bootstrap=100, names=("jan", "feb"))
     for name in ("nll", "ece", "smooth_ece", "signed_gap", "mean_confidence"):
         assert found[name].verdict == f"jan has the lower {name}"
-    assert not found["error"].is_shown
+    assert not found["error"].is_significant
     assert found.verdict.startswith("jan has a significantly lower NLL (nats)")
     assert "feb has a significantly lower mean entropy (nats), mean entropy (right)" in found.verdict
     content = json.loads(json.dumps(found.to_dict()))
@@ -91,14 +91,14 @@ def test_all_right_against_nearly_all_right_is_no_difference():
     a = Predictions.from_probs(sure.repeat(10, 0), np.zeros(10, dtype=np.int64))
     b = Predictions.from_probs(sure.repeat(2000, 0), (np.arange(2000) < 20).astype(np.int64))
     found = compare(a, b, paired=False, metrics=["error", "confident_accuracy", "ece"], bootstrap=100)
-    assert not any(one.is_shown for one in found.differences.values())
+    assert not any(one.is_significant for one in found.differences.values())
     assert found["error"].interval[0] < 0 < found["error"].interval[1]
 
 
 @pytest.mark.parametrize("n", [1, 2, 9])
 def test_few_samples_are_shown_and_not_tested(n):
     found = compare(month(200, 1), month(n, 2), paired=False, bootstrap=20)
-    assert all(math.isnan(one.p_value) and not one.is_shown for one in found.differences.values())
+    assert all(math.isnan(one.p_value) and not one.is_significant for one in found.differences.values())
     assert not math.isnan(found["ece"].difference)
     assert math.isnan(found["ece"].interval[0]) == (n == 1)
 
@@ -132,7 +132,7 @@ def test_scores_two_columns_and_confidences(kind):
     found = compare(*sets, paired=False, bootstrap=50)
     # Of the predicted class, the errors of both sides cancel.
     metric = "classwise_ece" if kind == "two columns" else "ece"
-    assert found[metric].is_shown
+    assert found[metric].is_significant
     assert found[metric].difference < 0
 
 
@@ -151,7 +151,7 @@ def test_infinite_losses_have_no_p_value():
     a, b = Predictions.from_probs(probs, [1, 0] * 20), Predictions.from_probs(probs, [0, 1] * 20)
     found = compare(a, b, paired=False, metrics=["nll", "brier"], bootstrap=20)
     assert math.isnan(found["nll"].p_value)
-    assert found["brier"].is_shown
+    assert found["brier"].is_significant
 
 
 def test_bad_input_is_one_sentence():

@@ -18,7 +18,7 @@ from focalcal.metrics.binning import bin_index
 from focalcal.metrics.bootstrap.counts import Counts, column_slices, counted_sums, rows_in_chunk
 from focalcal.metrics.catalogue import Source
 from focalcal.metrics.classwise import ClassGaps, beyond_first_bin
-from focalcal.metrics.samples import block_probabilities, measured
+from focalcal.metrics.samples import block_probabilities, prepare_predictions
 from focalcal.metrics.sums import Sums
 from focalcal.predictions import Predictions
 
@@ -38,7 +38,7 @@ class ClassReplicates:
     sources: tuple[Source, ...] = ("classes",)
 
     def __init__(self, sets: Sequence[Predictions], bins: int) -> None:
-        sets = [measured(preds) for preds in sets]
+        sets = [prepare_predictions(preds) for preds in sets]
         weight = torch.ones(len(sets[0])).double() if sets[0].weights is None else sets[0].weights
         self._weight = weight.repeat_interleave(len(sets))[:, None]
         self._num_classes = sets[0].num_classes
@@ -115,7 +115,7 @@ def _gaps_of_block(block: Predictions, probs: Tensor) -> Tensor:
 
 
 def _one_block(values: Tensor, rows: int) -> Iterator[Tensor]:
-    """What `gaps` gives, where all rows are at hand."""
+    """Compute what `gaps` gives, where all rows are at hand."""
     yield values
 
 

@@ -11,17 +11,24 @@ from focalcal.metrics.bootstrap.interval_methods import Method, check_method
 from focalcal.metrics.bootstrap.intervals import (
     DEFAULT_METHOD,
     Replicates,
+    check_names,
     check_resampling,
-    checked_names,
     replicate,
     without_loss_parts,
 )
-from focalcal.metrics.bootstrap.pairing import paired_with
+from focalcal.metrics.bootstrap.pairing import match_samples
 from focalcal.metrics.bootstrap.permutation import p_values
 from focalcal.metrics.bootstrap.replicates import INTERVAL_METRICS, RESAMPLED_METRICS
 from focalcal.metrics.bootstrap.unpaired import UnpairedSet, check_alike, unpaired_differences
 from focalcal.metrics.catalogue import METRICS, names_for
-from focalcal.metrics.samples import SampleStatistics, measured, sample_statistics
+from focalcal.metrics.samples import (
+    SampleStatistics,
+    cluster_numbers,
+    count_clusters,
+    note_on_clusters,
+    prepare_predictions,
+    sample_statistics,
+)
 from focalcal.predictions import Predictions
 
 COMPARED_METRICS = ("error", "nll", "brier", "ece", "ada_ece", "classwise_ece")
@@ -29,14 +36,26 @@ COMPARED_METRICS = ("error", "nll", "brier", "ece", "ada_ece", "classwise_ece")
 
 @dataclass(frozen=True)
 class _Options:
-    metrics: tuple[str, ...]
+    paired: bool
     bins: int
-    method: Method
+    method: Method | None
     bootstrap: int
     permutations: int
     level: float
     seed: int
-    paired: bool
+
+    def check(self) -> None:
+        check_resampling(self.bootstrap, self.level, self.seed)
+        if self.permutations < 1:
+            raise ValueError(
+                f"the number of permutations must be at least 1, not {self.permutations}: pass for example 1000."
+            )
+        check_bins(self.bins)
+        check_method(self.interval_method)
+
+    @property
+    def interval_method(self) -> Method:
+        return DEFAULT_METHOD if self.method is None else self.method
 
 
 @dataclass(frozen=True)
@@ -67,8 +86,8 @@ def compare(
     metric(a) − metric(b). The test swaps the two predictions of samples at random and counts how often the difference
     becomes as large as it is: p = (1 + hits) / (1 + permutations), or exact where all swaps, or the binomial
     distribution, can be had. It asks whether the predictions are interchangeable, which is more than equal metrics: two
-    models that err in opposite directions fail it. A difference is therefore called shown only if the interval excludes
-    0 as well.
+    models that err in opposite directions fail it. A difference is therefore significant only if the interval
+    excludes 0 as well.
 
     Sets of different samples are measured each on its own. The difference of means comes from resamples of both; that
     of calibration errors, which are the larger the fewer samples there are, from the two honest intervals:
@@ -97,14 +116,14 @@ def compare(
         >>> labels = torch.rand(400, generator=torch.Generator().manual_seed(0)) < probs
         >>> good = Predictions.from_probs(probs, labels)
         >>> compare(good, good)["nll"].verdict
-        'no difference shown'
+        'no significant difference'
         >>> compare(good, Predictions.from_probs(probs**4, labels), names=("good", "poor"))["nll"].verdict
         'good has the lower nll'
     """
     if names[0] == names[1]:
         raise ValueError(f"both models are called {names[0]!r}: pass two names.")
-    settings = (bins, method, bootstrap, permutations, level, seed)
-    return _compare({names[0]: a, names[1]: b}, [names], metrics, paired, *settings)[0]
+    options = _Options(paired, bins, method, bootstrap, permutations, level, seed)
+    return _compare({names[0]: a, names[1]: b}, [names], metrics, options)[0]
 
 
 def compare_many(
@@ -144,119 +163,113 @@ def compare_many(
         raise ValueError(f"there is no model called {reference!r}: the reference must be one of {', '.join(models)}.")
     others = [name for name in models if name != reference]
     pairs = list(combinations(models, 2)) if reference is None else [(name, reference) for name in others]
-    return _compare(models, pairs, metrics, paired, bins, method, bootstrap, permutations, level, seed)
+    options = _Options(paired, bins, method, bootstrap, permutations, level, seed)
+    return _compare(models, pairs, metrics, options)
 
 
 def _compare(
     models: Mapping[str, Predictions],
     pairs: list[tuple[str, str]],
     metrics: Sequence[str] | None,
-    paired: bool,
-    bins: int,
-    method: Method | None,
-    bootstrap: int,
-    permutations: int,
-    level: float,
-    seed: int,
+    options: _Options,
 ) -> list[Comparison]:
     masked = any(preds.masked_classes for preds in models.values() if isinstance(preds, Predictions))
-    models = {name: measured(preds) for name, preds in models.items()}
-    options = _checked(models, metrics, paired, bins, method, bootstrap, permutations, level, seed)
-    if paired:
-        return _compared_pairs(_evaluated(models, options), pairs, options)
+    models = {name: prepare_predictions(preds) for name, preds in models.items()}
+    names = _checked_metrics(models, metrics, options)
+    if options.paired:
+        return _compare_pairs(_evaluate(models, names, options), pairs, names, options)
     if masked:
-        options = replace(options, metrics=without_loss_parts(options.metrics, metrics is not None))
-    return _compared_sets(models, pairs, options)
+        names = without_loss_parts(names, metrics is not None)
+    return _compare_sets(models, pairs, names, options)
 
 
-def _checked(
-    models: Mapping[str, Predictions],
-    metrics: Sequence[str] | None,
-    paired: bool,
-    bins: int,
-    method: Method | None,
-    bootstrap: int,
-    permutations: int,
-    level: float,
-    seed: int,
-) -> _Options:
+def _checked_metrics(
+    models: Mapping[str, Predictions], metrics: Sequence[str] | None, options: _Options
+) -> tuple[str, ...]:
+    """Check models and options, and return the names of the metrics that are compared."""
     if len(models) < 2:
         raise ValueError(f"there are {len(models)} models to compare: give at least 2.")
-    check_resampling(bootstrap, level, seed)
-    if permutations < 1:
-        raise ValueError(f"the number of permutations must be at least 1, not {permutations}: pass for example 1000.")
-    check_bins(bins)
-    method = DEFAULT_METHOD if method is None else method
-    check_method(method)
+    options.check()
     first = next(iter(models.values()))
     if any(preds.of != first.of for preds in models.values()):
         kinds = ", ".join(f"{name} by {MEASURES[preds.of].title}" for name, preds in models.items())
         raise ValueError(f"Models are compared by the same measure, but they are measured {kinds}; pass of= to agree.")
-    compared = names_for(COMPARED_METRICS, first.num_classes, first.of) if metrics is None and paired else metrics
-    known = RESAMPLED_METRICS if paired else INTERVAL_METRICS
-    names = checked_names(compared, first.num_classes, known, first.of)
-    return _Options(names, bins, method, bootstrap, permutations, level, seed, paired)
+    by_default = metrics is None and options.paired
+    compared = names_for(COMPARED_METRICS, first.num_classes, first.of) if by_default else metrics
+    known = RESAMPLED_METRICS if options.paired else INTERVAL_METRICS
+    return check_names(compared, first.num_classes, known, first.of)
 
 
-def _evaluated(models: Mapping[str, Predictions], options: _Options) -> dict[str, _Model]:
-    """Every model, its samples in the order of the first one's, with its metrics on the same resamples."""
+def _evaluate(models: Mapping[str, Predictions], names: tuple[str, ...], options: _Options) -> dict[str, _Model]:
+    """Evaluate every model, its samples in the order of the first one's, on the same resamples."""
     first, *others = models
     matched = {first: models[first]}
-    matched |= {name: paired_with(models[first], models[name], (first, name)) for name in others}
+    matched |= {name: match_samples(models[first], models[name], (first, name)) for name in others}
     found = {}
     for name, preds in matched.items():
         statistics = sample_statistics(preds)
         replicates = replicate(
-            preds, options.metrics, options.bootstrap, options.seed, options.method, options.bins, statistics
+            preds, names, options.bootstrap, options.seed, options.interval_method, options.bins, statistics
         )
         found[name] = _Model(name, preds, statistics, replicates)
     return found
 
 
-def _compared_sets(
-    models: Mapping[str, Predictions], pairs: list[tuple[str, str]], options: _Options
+def _compare_sets(
+    models: Mapping[str, Predictions], pairs: list[tuple[str, str]], names: tuple[str, ...], options: _Options
 ) -> list[Comparison]:
     """Compare sets of different samples; Holm's correction is over all pairs and metrics."""
     check_alike(models)
-    how = options.bins, options.method, options.bootstrap
+    method = options.interval_method
     sets = {
-        name: UnpairedSet(name, preds, options.metrics, *how, seed=options.seed + place)
+        name: UnpairedSet(name, preds, names, options.bins, method, options.bootstrap, seed=options.seed + place)
         for place, (name, preds) in enumerate(models.items())
     }
-    each = [unpaired_differences(sets[a], sets[b], options.metrics, options.method, options.level) for a, b in pairs]
+    each = [unpaired_differences(sets[a], sets[b], names, method, options.level) for a, b in pairs]
     adjusted = iter(holm([one.p_value for differences in each for one in differences.values()]))
     return [
         Comparison(
             pair,
             {name: replace(one, adjusted_p_value=next(adjusted)) for name, one in differences.items()},
             paired=False,
+            notes=_notes_on_clusters({name: models[name] for name in pair}),
         )
         for pair, differences in zip(pairs, each, strict=True)
     ]
 
 
-def _compared_pairs(models: dict[str, _Model], pairs: list[tuple[str, str]], options: _Options) -> list[Comparison]:
-    each = [_differences(models[a], models[b], options) for a, b in pairs]
-    for metric in options.metrics:
+def _compare_pairs(
+    models: dict[str, _Model], pairs: list[tuple[str, str]], names: tuple[str, ...], options: _Options
+) -> list[Comparison]:
+    each = [_differences(models[a], models[b], names, options) for a, b in pairs]
+    for metric in names:
         adjusted = holm([differences[metric].p_value for differences in each])
         for differences, p_value in zip(each, adjusted, strict=True):
             differences[metric] = replace(differences[metric], adjusted_p_value=p_value)
-    return [Comparison(pair, differences) for pair, differences in zip(pairs, each, strict=True)]
+    # Paired samples are of the same clusters, those of the first model.
+    notes = _notes_on_clusters({"": next(iter(models.values())).preds})
+    return [Comparison(pair, differences, notes=notes) for pair, differences in zip(pairs, each, strict=True)]
 
 
-def _differences(a: _Model, b: _Model, options: _Options) -> dict[str, Difference]:
+def _notes_on_clusters(sets: Mapping[str, Predictions]) -> tuple[str, ...]:
+    numbers = {name: cluster_numbers(preds) for name, preds in sets.items()}
+    counts = {name: count_clusters(found, sets[name].weights) for name, found in numbers.items() if found is not None}
+    return tuple(f"{name}: {note_on_clusters(count)}".removeprefix(": ") for name, count in counts.items())
+
+
+def _differences(a: _Model, b: _Model, names: tuple[str, ...], options: _Options) -> dict[str, Difference]:
     both = a.statistics, b.statistics
-    p = p_values(a.preds, b.preds, options.metrics, options.permutations, options.seed, options.bins, both)
+    p = p_values(a.preds, b.preds, names, options.permutations, options.seed, options.bins, both)
     difference = a.replicates - b.replicates
     found = {}
-    for metric in options.metrics:
+    for metric in names:
         low, high = METRICS[metric].range
         found[metric] = Difference(
             metric=metric,
             names=(a.name, b.name),
             values=(a.replicates.estimates[metric], b.replicates.estimates[metric]),
             difference=difference.estimates[metric],
-            interval=difference.interval(metric, options.method, options.level, (low - high, high - low)),
+            interval=difference.interval(metric, options.interval_method, options.level, (low - high, high - low)),
             p_value=p[metric],
             adjusted_p_value=p[metric],
             level=options.level,

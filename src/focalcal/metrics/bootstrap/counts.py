@@ -113,5 +113,5 @@ def column_slices(counts: Counts, rows: int | None = None) -> Iterator[slice]:
 
 
 def rows_in_chunk(replicates: int) -> int:
-    """How many samples to raise to float64 at a time; at least 64, as narrower products are slow."""
+    """Return how many samples to raise to float64 at a time; at least 64, as narrower products are slow."""
     return max(64, CHUNK_NUMBERS // max(replicates, 1))

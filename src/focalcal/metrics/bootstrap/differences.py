@@ -10,14 +10,14 @@ import numpy as np
 from focalcal.metrics.bootstrap.interval_methods import Interval
 from focalcal.metrics.catalogue import METRICS
 
-NO_DIFFERENCE = "no difference shown"
+NO_DIFFERENCE = "no significant difference"
 # More metrics that do not differ than this are counted, not named.
 _MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How two models differ in one metric.
+    """The difference of two models in one metric.
 
     Attributes:
         metric: its name.
@@ -28,7 +28,7 @@ class Difference:
         p_value: of the paired permutation test, two-sided, or of the difference of two sets.
         adjusted_p_value: after Holm's correction over all pairs of models that were compared in this metric, or over
             all metrics of sets of different samples.
-        level: of the interval; a difference is shown if the adjusted p-value is at most 1 − level, too.
+        level: of the interval; a difference is significant if the adjusted p-value is at most 1 − level, too.
     """
 
     metric: str
@@ -41,18 +41,18 @@ class Difference:
     level: float
 
     @property
-    def is_shown(self) -> bool:
-        """Whether the test and the interval both say that the metric differs."""
+    def is_significant(self) -> bool:
+        """True if the test and the interval both say that the metric differs."""
         outside = self.interval[0] > 0 or self.interval[1] < 0
         # 1 − 0.9 is a little less than 0.1.
         return outside and self.adjusted_p_value <= 1 - self.level + 1e-12
 
     @property
     def verdict(self) -> str:
-        """In words: which model has the lower value, or that no difference is shown."""
+        """In words: which model has the lower value, or that the difference is not significant."""
         if math.isnan(self.difference):
             return f"{self.metric} is not defined on these samples"
-        if not self.is_shown:
+        if not self.is_significant:
             return NO_DIFFERENCE
         return f"{self.names[0] if self.difference < 0 else self.names[1]} has the lower {self.metric}"
 
@@ -72,17 +72,19 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How two models differ: ``comparison["ece"].verdict``.
+    """The differences of two models: ``comparison["ece"].verdict``.
 
     Attributes:
         names: of the two models.
         differences: by metric.
         paired: whether both are of the same samples.
+        notes: sentences about samples that depend on each other.
     """
 
     names: tuple[str, str]
     differences: dict[str, Difference]
     paired: bool = True
+    notes: tuple[str, ...] = ()
 
     def __getitem__(self, metric: str) -> Difference:
         return self.differences[metric]
@@ -93,7 +95,7 @@ class Comparison:
         lower: dict[str, list[str]] = {}
         same: list[str] = []
         for name, difference in self.differences.items():
-            if difference.is_shown:
+            if difference.is_significant:
                 winner = self.names[0] if difference.difference < 0 else self.names[1]
                 lower.setdefault(winner, []).append(_title(name))
             else:
@@ -112,12 +114,14 @@ class Comparison:
             "paired": self.paired,
             "metrics": {k: v.to_dict() for k, v in self.differences.items()},
             "verdict": self.verdict,
+            "notes": list(self.notes),
         }
 
     def to_markdown(self) -> str:
-        """A table, one metric a row."""
+        """Return a table, one row per metric, and the notes."""
         head = f"| metric | {self.names[0]} | {self.names[1]} | difference | interval | p | verdict |"
-        return "\n".join([head, "|---|---|---|---|---|---|---|", *map(_row, self.differences.values())])
+        rows = [head, "|---|---|---|---|---|---|---|", *map(_row, self.differences.values())]
+        return "\n".join([*rows, *(f"\n{note}" for note in self.notes)])
 
 
 def _title(metric: str) -> str:

@@ -36,7 +36,7 @@ CELL_SOURCES: tuple[Source, ...] = ("ranking", "residuals")
 _NODES = 2**10
 _ROWS = 2**16
 _COLUMNS: tuple[Column, ...] = ("mass", "gap", "correct", "squares")
-# Up to so many samples are resampled one by one, which takes about a tenth of a microsecond for each and each resample.
+# Up to this many samples are resampled one by one, which takes about 0.1 µs per sample and resample.
 ONE_BY_ONE = 2**14
 
 
@@ -83,6 +83,30 @@ class GroupReplicates:
     def samples(self) -> int:
         """The number of samples of positive weight."""
         return int(self._samples.sum())
+
+    @property
+    def used(self) -> Tensor:
+        """Which groups have samples of positive weight, (G,) bool."""
+        return self._samples[:, 0] > 0
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All sums; those of parts of the data add up."""
+        return self._sums, self._cells, self._samples
+
+    def rescale(self, factor: float) -> None:
+        """Multiply the weights of all samples so far by a power of two."""
+        self._sums *= factor
+        self._cells[:3] *= factor
+        self._cells[3:] *= factor**2
+
+    def terms(self) -> Tensor:
+        """Return the sums of each group that `Means` have, (G, columns)."""
+        return self._sums[:, : len(self._rows.columns)]
+
+    def means(self) -> Means:
+        """Return the sums over all groups."""
+        return Means(*self.terms().sum(0).unbind())
 
     def by_bin(self) -> BinSums:
         """Return the sums of each group over bins of equal width: (G, bins) each."""

@@ -21,13 +21,13 @@ from focalcal.metrics.bootstrap.interval_methods import (
 from focalcal.metrics.bootstrap.replicates import INTERVAL_METRICS, resample_samples
 from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.metrics.refinement import LossSplits
-from focalcal.metrics.samples import SampleStatistics, measured, sample_statistics
+from focalcal.metrics.samples import SampleStatistics, prepare_predictions, sample_statistics
 from focalcal.metrics.sums import names_from
 from focalcal.predictions import Predictions
 
 DEFAULT_METHOD: Method = "basic"
 
-# Beyond so many samples the jackknife leaves out groups; the acceleration that it estimates is the same.
+# Beyond this many samples the jackknife leaves out groups; the acceleration that it estimates is the same.
 JACKKNIFE_SAMPLES, JACKKNIFE_GROUPS = 1000, 200
 
 
@@ -96,8 +96,8 @@ def bootstrap(
         (0.25, (0.0, 0.5))
     """
     method = DEFAULT_METHOD if method is None else method
-    is_masked, preds = bool(preds.masked_classes), measured(preds)
-    names = checked_names(metrics, preds.num_classes, INTERVAL_METRICS, preds.of)
+    is_masked, preds = bool(preds.masked_classes), prepare_predictions(preds)
+    names = check_names(metrics, preds.num_classes, INTERVAL_METRICS, preds.of)
     names = without_loss_parts(names, metrics is not None) if is_masked else names
     check_resampling(bootstrap, level, seed)
     check_bins(bins)
@@ -203,13 +203,13 @@ def without_loss_parts(names: tuple[str, ...], by_name: bool) -> tuple[str, ...]
     return tuple(name for name in names if name not in parts)
 
 
-def checked_names(
+def check_names(
     metrics: Sequence[str] | None, num_classes: int, known: Sequence[str], of: Of = "top"
 ) -> tuple[str, ...]:
     """Return the names asked for, or all that make sense for such predictions; raises for an unknown one.
 
     Examples:
-        >>> checked_names(["ece", "nll", "ece"], num_classes=10, known=tuple(METRICS))
+        >>> check_names(["ece", "nll", "ece"], num_classes=10, known=tuple(METRICS))
         ('ece', 'nll')
     """
     possible = names_for(known, num_classes, of)

@@ -6,7 +6,7 @@ from torch import Tensor
 from focalcal.predictions import Predictions
 
 
-def paired_with(a: Predictions, b: Predictions, names: tuple[str, str] = ("a", "b")) -> Predictions:
+def match_samples(a: Predictions, b: Predictions, names: tuple[str, str] = ("a", "b")) -> Predictions:
     """Return ``b`` with its samples in the order of ``a``'s; raises unless both are of the same samples.
 
     Args:
@@ -17,7 +17,7 @@ def paired_with(a: Predictions, b: Predictions, names: tuple[str, str] = ("a", "
     Examples:
         >>> a = Predictions.from_probs([0.9, 0.2], [1, 0], ids=["x", "y"])
         >>> b = Predictions.from_probs([0.4, 0.7], [0, 1], ids=["y", "x"])
-        >>> paired_with(a, b).values[:, 1].tolist()
+        >>> match_samples(a, b).values[:, 1].tolist()
         [0.7, 0.4]
     """
     if a.num_classes != b.num_classes:
@@ -36,7 +36,7 @@ def paired_with(a: Predictions, b: Predictions, names: tuple[str, str] = ("a", "
 
 
 def _places(wanted: tuple[str, ...], given: tuple[str, ...], names: tuple[str, str]) -> list[int]:
-    """Where each wanted id stands among the given ones."""
+    """Return the place of each wanted id among the given ones."""
     place = {name: number for number, name in enumerate(given)}
     for ids, name in ((wanted, names[0]), (given, names[1])):
         if len(set(ids)) != len(ids):

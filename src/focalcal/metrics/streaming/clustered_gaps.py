@@ -20,7 +20,7 @@ Array = npt.NDArray[np.float64]
 
 
 class ClusteredGaps:
-    """What honest intervals are made of.
+    """The data that honest intervals are made of.
 
     Args:
         groups: Sums of groups of clusters.

@@ -32,7 +32,7 @@ from focalcal.predictions.tensors import cpu_tensor
 
 # NLL after temperature scaling, and that temperature, beside the catalogue's metrics.
 SCALED = ("scaled_nll", "temperature")
-# Sums per class and bin take 608 bytes a class: up to so many classes everything together stays below 1 MB.
+# Sums per class and bin take 608 bytes per class: up to this many classes everything together stays below 1 MB.
 MOST_CLASSES = 1000
 # Neighbouring cells of the accumulator's grid that are one cell here, as a power of two.
 _JOINED_BITS = 5
@@ -162,7 +162,7 @@ class FixedSums:
 
     @property
     def of(self) -> Of:
-        """What calibration is measured of: the predicted class, or the score of class 1.
+        """The measure of calibration: the predicted class, or the score of class 1.
 
         Raises:
             ValueError: If sums of both were joined.

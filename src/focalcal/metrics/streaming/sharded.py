@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from focalcal.base.progress import tracked
+from focalcal.base.progress import track
 from focalcal.metrics.binning import check_bins
-from focalcal.metrics.bootstrap.intervals import check_resampling, checked_names
+from focalcal.metrics.bootstrap.intervals import check_names, check_resampling
 from focalcal.metrics.catalogue import METRICS
 from focalcal.metrics.evaluation import Evaluation
 from focalcal.metrics.streaming.accumulator import Accumulator, grouped_columns
@@ -266,7 +266,7 @@ def _are_small(paths: Sequence[str]) -> bool:
 def _names(metrics: Sequence[str] | None, masked: int, num_classes: int) -> Sequence[str] | None:
     """Check names of metrics before anything is read."""
     if metrics is not None:
-        checked_names(metrics, num_classes - masked, tuple(METRICS))
+        check_names(metrics, num_classes - masked, tuple(METRICS))
         for name in metrics:
             metric = METRICS[name]
             if metric.source == "outputs" or (metric.source == "ranking" and not metric.partial_sums):
@@ -287,7 +287,7 @@ def accumulate(
     failures = list(shards.failures)
     parts = shards.map_joined(partial(_state_of, bins, tuple(by), transform), partial(_join, bins))
     steps = math.ceil(len(shards.shards) / FAN_IN)
-    with tracked(parts, "reading shards", total=steps) if progress else nullcontext(parts) as shown:
+    with track(parts, "reading shards", total=steps) if progress else nullcontext(parts) as shown:
         for part in shown:
             assert isinstance(part, _Part)
             failures += part.failures

@@ -26,7 +26,7 @@ from focalcal.metrics.streaming.ada_ece_bound import Pieces, ada_ece_range
 
 @dataclass(frozen=True)
 class Resolution:
-    """How much a sketch remembers.
+    """Amount that a sketch remembers.
 
     Attributes:
         most: Number of samples kept one by one (24 bytes each) before they are counted in cells, which may be 0; None
@@ -193,7 +193,7 @@ class ConfidenceSketch:
 
     Attributes:
         samples: How many samples there are.
-        kept: The samples themselves, up to so many, or the latest that are not yet in cells.
+        kept: The samples themselves, up to KEPT_SAMPLES, or the latest that are not yet in cells.
         cells: The samples beyond that, or None while there were none.
     """
 

@@ -22,7 +22,7 @@ def _curve(run: KeptRun, split: str | None, key: str, name: str, scale: float = 
 
 
 def training(groups: Sequence[RunGroup], loss: str = "cross-entropy") -> PaperFigure:
-    """What causes miscalibration: NLL and entropy of right and wrong samples, error and ECE, by epoch."""
+    """Causes of miscalibration: NLL and entropy of right and wrong samples, error and ECE, by epoch."""
     group, (run,) = choose_runs(groups, [loss], need_test, required=[loss])
     panels = []
     for split in ("train", "test"):

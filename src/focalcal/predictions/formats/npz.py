@@ -17,7 +17,7 @@ from typing import IO, Any, BinaryIO, cast
 
 import numpy as np
 
-from focalcal.base.files import DAMAGE, parse_json, regular_file
+from focalcal.base.files import DAMAGE, check_unpacked, parse_json, regular_file
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.formats.contents import check_contents, state_contents
 from focalcal.predictions.formats.parts import (
@@ -33,9 +33,9 @@ from focalcal.predictions.formats.sources import (
     ArrayLayout,
     ArraySource,
     FileArray,
+    LaidOutArray,
     StoredArray,
     Take,
-    check_unpacked,
     take_from,
 )
 from focalcal.predictions.groups import GroupColumn
@@ -75,7 +75,7 @@ def open_npz(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
                 with archive.open(info) as member:
                     layout = _read_header(member, info.file_size, name)
                 pickled = layout.dtype.hasobject
-                arrays[name] = PickledArray(name) if pickled else ZipArray(path, info.filename, layout)
+                arrays[name] = PickledArray(name) if pickled else ZipArray(path, layout, info.filename)
         _check_end(path)
         if b"focalcal" in archive.comment or b'"arrays"' in archive.comment:
             check_contents(archive.comment.removeprefix(_COMMENT).decode(), arrays)
@@ -105,21 +105,14 @@ def open_npy(path: str | os.PathLike[str]) -> StoredArray:
         layout = _read_header(file, os.path.getsize(path), "array")
         if layout.dtype.hasobject:
             return PickledArray("array")
-        return FileArray(path, file.tell(), layout)
+        return FileArray(path, layout, file.tell())
 
 
 @dataclass(frozen=True)
-class ZipArray(StoredArray):
+class ZipArray(LaidOutArray):
     """An npy inside a zip archive, compressed or not."""
 
-    path: str | os.PathLike[str]
     member: str
-    layout: ArrayLayout
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(N, ...)."""
-        return self.layout.shape
 
     @contextmanager
     def reader(self) -> Iterator[Take]:

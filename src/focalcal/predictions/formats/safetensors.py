@@ -99,7 +99,7 @@ def open_source(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
     if max(ends, default=0) != size - start:
         raise ValueError("it is truncated, or has more bytes than its header describes.")
     arrays: dict[str, StoredArray] = {
-        name: FileArray(path, start + offsets[0], layout) for name, (layout, offsets) in layouts.items()
+        name: FileArray(path, layout, start + offsets[0]) for name, (layout, offsets) in layouts.items()
     }
     for name in TEXT_COLUMNS:
         if name in arrays and f"{name}_offsets" in arrays:

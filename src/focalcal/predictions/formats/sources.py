@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from focalcal.base.chunks import chunks
-from focalcal.base.files import PLAUSIBLE_BYTES, PLAUSIBLE_RATIO, regular_file
+from focalcal.base.files import regular_file
 from focalcal.predictions.formats.parts import GROUPS, Metadata, find_parts
 from focalcal.predictions.groups import GroupColumn
 from focalcal.predictions.read_options import Choices, Key
@@ -181,21 +181,6 @@ class ArraySource(Source):
                 yield take(block.stop - block.start)
 
 
-def check_unpacked(name: str, unpacked: int, packed: int) -> None:
-    """Refuse an array that a few bytes in a file claim to unpack to: it would fill the memory.
-
-    Args:
-        name: The array, or the file itself.
-        unpacked: Its size in memory.
-        packed: Its size in the file.
-    """
-    if unpacked > max(PLAUSIBLE_BYTES, PLAUSIBLE_RATIO * packed):
-        raise ValueError(
-            f"its {name} unpacks from {packed:,} to {unpacked:,} bytes, more than {PLAUSIBLE_BYTES:,} bytes and "
-            f"{PLAUSIBLE_RATIO} times its size; if it is no bomb, save it without compression."
-        )
-
-
 def _pick(part: Any, index: np.ndarray) -> Any:
     if isinstance(part, list):
         return [part[row] for row in index.tolist()]
@@ -240,17 +225,23 @@ def take_from(file: Readable, layout: ArrayLayout) -> Take:
 
 
 @dataclass(frozen=True)
-class FileArray(StoredArray):
-    """An array at an offset in a file that is not compressed."""
+class LaidOutArray(StoredArray):
+    """An array in a file whose header says how its bytes are laid out."""
 
     path: str | os.PathLike[str]
-    offset: int
     layout: ArrayLayout
 
     @property
     def shape(self) -> tuple[int, ...]:
         """(N, ...)."""
         return self.layout.shape
+
+
+@dataclass(frozen=True)
+class FileArray(LaidOutArray):
+    """An array at an offset in a file that is not compressed."""
+
+    offset: int
 
     @contextmanager
     def reader(self) -> Iterator[Take]:

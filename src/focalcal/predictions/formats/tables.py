@@ -213,7 +213,7 @@ class TableSource(Source):
 
     @property
     def has_other_columns(self) -> bool:
-        """Whether it is a table of others, or has columns that are no parts of predictions."""
+        """True if it is a table of others, or has columns that are no parts of predictions."""
         known = {*self._used_columns, *(constant.column for constant in self.table.constants)}
         return not self.table.is_ours or len(known) < len(self.table.names)
 

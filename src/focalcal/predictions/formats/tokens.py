@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from focalcal.base.files import parse_json
 from focalcal.predictions.formats.parts import GROUPS, Metadata
 from focalcal.predictions.formats.sources import MemoryArray, StoredArray, Take
-from focalcal.predictions.token_predictions import TOKENS_KEY, TOKENS_VERSION
+from focalcal.predictions.token_predictions import TOKENS_KEY, check_shapes, read_about
 
 # Places in a sentence, counted from 1, and occurrences in the training set: the first of each range.
 _PLACES = (1, 2, 5, 10, 20, 40)
@@ -42,7 +41,7 @@ class TokenLogits(StoredArray):
         with self.features.reader() as take_features:
 
             def take(count: int) -> Tensor:
-                return functional.linear(torch.as_tensor(take_features(count)), self.weight)
+                return functional.linear(torch.as_tensor(take_features(count)).float(), self.weight)
 
             yield take
 
@@ -58,17 +57,11 @@ def token_arrays(arrays: Mapping[str, StoredArray], text: Mapping[str, str]) -> 
     Raises:
         ValueError: Something is missing or does not fit.
     """
-    about = parse_json(text[TOKENS_KEY])
-    if not isinstance(about, dict) or about.get("version") != TOKENS_VERSION:
-        raise ValueError("its tokens were written by a later focalcal; update focalcal to read it.")
-    missing = [name for name in ("features", "weight", "labels", "sentences", "positions") if name not in arrays]
-    if missing:
-        raise ValueError(f"it is corrupt: its tokens have no {missing[0]}.")
+    about = read_about(text[TOKENS_KEY], arrays)
+    check_shapes({name: array.shape for name, array in arrays.items()})
     features, weight = arrays["features"], arrays["weight"]
-    if len(features.shape) != 2 or len(weight.shape) != 2 or features.shape[1] != weight.shape[1]:
-        raise ValueError(f"it is corrupt: features {features.shape} do not fit the weight {weight.shape}.")
     found: dict[str, StoredArray] = {
-        "logits": TokenLogits(features, torch.as_tensor(weight.read_all())),
+        "logits": TokenLogits(features, torch.as_tensor(weight.read_all()).float()),
         "labels": arrays["labels"],
         "clusters": arrays["sentences"],
     }
