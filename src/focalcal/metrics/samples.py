@@ -317,8 +317,8 @@ def _blocks(preds: Predictions) -> Iterator[tuple[Predictions, Tensor, Sequence[
         return
     turned = torch.empty(4, preds.num_classes, rows, dtype=torch.float64).transpose(1, 2)
     for block in preds.blocks(rows):
-        values, *scratch = turned[:, : len(block)]
-        yield block, values.copy_(block.values), tuple(scratch)
+        values, *others = turned[:, : len(block)]
+        yield block, values.copy_(block.values), tuple(others)
 
 
 def _statistics(
