@@ -179,14 +179,19 @@ def main(quick: bool = False) -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[500, 2000, 10000])
     parser.add_argument("--population", type=int, default=POPULATION, help="samples of the population")
     parser.add_argument("--only", choices=("honest", "bootstrap"), help="one of the tables")
-    few = ["--sets", "2", "--samples", "20", "--sizes", "100", "--population", str(CHUNK)] if quick else []
+    parser.add_argument("--honest-sets", type=int, default=2000, help="data sets for each row of honest intervals")
+    parser.add_argument("--rows", default="", help="honest intervals: only populations whose name has this in it")
+    few = (
+        ["--honest-sets", "4", "--sets", "2", "--samples", "20", "--sizes", "100", "--population", str(CHUNK)]
+        if quick
+        else []
+    )
     options = parser.parse_args(few if __name__ != "__main__" else None)
     torch.set_num_threads(1)
     if options.only != "bootstrap":
         print(f"Percent of data sets in which honest {options.level:.0%} intervals cover (and mean width in points).\n")
-        # Fewer where a data set takes longer; for smooth ECE see SMOOTH_SETS.
-        sets = {1000: 20 * options.sets, 2000: 10 * options.sets, 10**9: 4 * options.sets}
-        print_honest_coverage(options.level, options.seed, options.population, sets, quick)
+        settings = options.level, options.seed, options.population, options.honest_sets
+        print_honest_coverage(*settings, rows=options.rows, few=quick)
     if options.only == "honest":
         return
     print(f"Coverage of {options.level:.0%} intervals, {options.sets} data sets, {options.samples} resamples.")

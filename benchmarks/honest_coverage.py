@@ -14,6 +14,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -92,7 +93,7 @@ def truth_of(said: Tensor, right: Tensor, class_gap: float) -> Truth:
     return Truth(values, (width_gap.abs() / count.clamp(min=1)).where(count > 0, 0))
 
 
-def simulated(classes: int, temperature: float, population: int, seed: int, sizes: tuple[int, ...]) -> World:
+def simulated(name: str, classes: int, temperature: float, population: int, seed: int, sizes: tuple[int, ...]) -> World:
     """Make a world of normal logits."""
     generator = torch.Generator().manual_seed(seed)
     said, right, class_gap = [], [], torch.zeros(classes * BINS, dtype=torch.float64)
@@ -112,10 +113,10 @@ def simulated(classes: int, temperature: float, population: int, seed: int, size
         return Predictions.from_logits(logits / temperature, labels)
 
     truth = truth_of(torch.cat(said), torch.cat(right), float(class_gap.abs().sum()) / size / classes)
-    return World(f"{classes} classes, T = {temperature:g}", truth, draw, sizes)
+    return World(name, truth, draw, sizes)
 
 
-def rarely_wrong(confidence: float, accuracy: float) -> World:
+def rarely_wrong(name: str, confidence: float, accuracy: float) -> World:
     """Make a world in which every answer, one of two classes, has the same confidence."""
     gap = abs(confidence - accuracy)
     names = ("ece", "ada_ece", "debiased_ece", "ks_error", "classwise_ece")
@@ -129,11 +130,13 @@ def rarely_wrong(confidence: float, accuracy: float) -> World:
         probs[torch.arange(n), answer] = confidence
         return Predictions.from_probs(probs, torch.where(wrong, 1 - answer, answer))
 
-    return World(f"{confidence:.1%} sure, {accuracy:.1%} right", truth, draw, (300, 2000))
+    return World(name, truth, draw, (300, 2000))
 
 
-def real(name: str, preds: Predictions) -> World:
-    """Make a world of real predictions."""
+def real(name: str, path: Path, *, scaled: bool) -> World:
+    """Make a world of real predictions, as saved or after temperature scaling."""
+    preds = Predictions.load(path)
+    preds = TemperatureScaling().fit(preds).transform(preds) if scaled else preds
     probs = torch.softmax(preds.logits(), 1, dtype=torch.float64) if preds.kind == "logits" else preds.values.double()
     said, answer = probs.max(1)
     place = bin_index(probs, BINS) + torch.arange(preds.num_classes) * BINS
@@ -149,18 +152,28 @@ def real(name: str, preds: Predictions) -> World:
     return World(name, truth, draw, (1000, 5000))
 
 
-def worlds(population: int, seed: int, few: bool = False) -> list[World]:
-    """List all populations."""
+def worlds(population: int, seed: int, few: bool = False) -> dict[str, Callable[[], World]]:
+    """List all populations by name; each is made when it is called."""
+    found: dict[str, Callable[[], World]] = {}
+
+    def add(classes: int, temperature: float, sizes: tuple[int, ...]) -> None:
+        name = f"{classes} classes, T = {temperature:g}"
+        found[name] = partial(simulated, name, classes, temperature, population, seed, sizes)
+
+    for temperature in () if few else (1.0, 0.97, 0.9, 0.6, 1.5):
+        add(10, temperature, (500, 2000, 10000))
+    for temperature in () if few else (1.0, 0.6):
+        add(100, temperature, (1000, 5000))
     if few:
-        return [simulated(3, 0.6, population, seed, (100,)), rarely_wrong(0.999, 0.99)]
-    found = [simulated(10, t, population, seed, (500, 2000, 10000)) for t in (1.0, 0.97, 0.9, 0.6, 1.5)]
-    found += [simulated(100, t, population, seed, (1000, 5000)) for t in (1.0, 0.6)]
-    found += [rarely_wrong(0.999, 0.999), rarely_wrong(0.999, 0.99)]
+        add(3, 0.6, (100,))
+    for accuracy in (0.99,) if few else (0.999, 0.99):
+        name = f"99.9% sure, {accuracy:.1%} right"
+        found[name] = partial(rarely_wrong, name, 0.999, accuracy)
     folder = os.environ.get("FOCALCAL_DATA")
-    for name in REAL_FILES if folder else ():
-        preds = Predictions.load(Path(str(folder), "predictions", f"{name}.npz"))
-        found.append(real(name, preds))
-        found.append(real(f"{name}, scaled", TemperatureScaling().fit(preds).transform(preds)))
+    for name in REAL_FILES if folder and not few else ():
+        path = Path(str(folder), "predictions", f"{name}.npz")
+        found[name] = partial(real, name, path, scaled=False)
+        found[f"{name}, scaled"] = partial(real, f"{name}, scaled", path, scaled=True)
     return found
 
 
@@ -181,16 +194,18 @@ def coverage(world: World, n: int, sets: int, level: float, seed: int) -> dict[s
     return {name: (float(np.mean(covered[name])), float(np.mean(widths[name]))) for name in covered}
 
 
-def print_honest_coverage(level: float, seed: int, population: int, sets: dict[int, int], few: bool = False) -> None:
+def print_honest_coverage(
+    level: float, seed: int, population: int, sets: int, rows: str = "", few: bool = False
+) -> None:
     """Print one row per population and size: percent covered, and the mean width in points."""
     print(f"| population | n | data sets | {' | '.join(HONEST_METRICS)} |")
-    print("|:--|--:|--:|" + "--:|" * len(HONEST_METRICS))
+    print("|:--|--:|--:|" + "--:|" * len(HONEST_METRICS), flush=True)
     least = 1.0
-    for world in worlds(population, seed, few):
+    for make in (make for name, make in worlds(population, seed, few).items() if rows in name):
+        world = make()
         for n in world.sizes:
-            number = next(count for most, count in sorted(sets.items()) if n <= most)
-            found = coverage(world, n, number, level, seed)
+            found = coverage(world, n, sets, level, seed)
             cells = " | ".join(f"{100 * share:.1f} ({100 * width:.1f})" for share, width in found.values())
-            print(f"| {world.name} | {n:,} | {number:,} | {cells} |", flush=True)
+            print(f"| {world.name} | {n:,} | {sets:,} | {cells} |", flush=True)
             least = min(least, *(share for share, _ in found.values()))
     print(f"\nLowest coverage of any cell: {least:.1%}.")

@@ -75,6 +75,33 @@ def test_an_infinite_loss_is_judged_by_the_brier_score():
     assert math.isfinite(found.loss.p_value)
 
 
+def test_copies_in_clusters_are_no_more_than_one_of_each():
+    """40 copies of each of 60 samples: blind to clusters, every small difference would be significant."""
+    january, once = TemperatureScaling().fit(month(1000, 1)), month(60, 2, sharpness=1.7)
+    rows = torch.arange(60).repeat_interleave(40)
+    copies = once.select(rows)
+    clustered = Predictions.from_logits(copies.values, copies.labels, clusters=rows)
+    expected, found, blind = (calibrator_drift(january, each) for each in (once, clustered, copies))
+    assert (expected.clusters, found.clusters, found.n) == (None, 60, 2400)
+    assert found.gain.mean == pytest.approx(expected.gain.mean)
+    wide, narrow = (one.gain.interval[1] - one.gain.interval[0] for one in (found, blind))
+    once_wide = expected.gain.interval[1] - expected.gain.interval[0]
+    assert wide == pytest.approx(once_wide, rel=0.05)
+    assert narrow < wide / 5
+    assert "rough" not in found.verdict
+    # A refit that had seen copies of the sample would look better than it is.
+    assert found.refitted == pytest.approx(expected.refitted, abs=0.02)
+
+
+def test_few_clusters_are_said_to_be_few_and_fewer_refused():
+    january, preds = TemperatureScaling().fit(month(1000, 1)), month(200, 2)
+    few = Predictions.from_logits(preds.values, preds.labels, clusters=torch.arange(200) % 12)
+    assert "Judged by 12 clusters, which are few" in calibrator_drift(january, few).verdict
+    fewer = Predictions.from_logits(preds.values, preds.labels, clusters=torch.arange(200) % 9)
+    with pytest.raises(ValueError, match="cannot be judged by the samples of 9 clusters"):
+        calibrator_drift(january, fewer)
+
+
 def test_weights_and_json():
     weights = torch.ones(200, dtype=torch.float64)
     weights[100:] = 0

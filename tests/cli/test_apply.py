@@ -98,3 +98,18 @@ def test_shards_are_calibrated_into_a_folder_and_again_only_what_is_missing(foca
     assert (again["written"], again["finished"], again["skipped"]) == (1, 2, 0)
     (tmp_path / "new" / "9.parquet").write_bytes(b"nothing")
     assert "9.parquet is corrupt" in refused("apply", calibrator, new, "--out", out, "--workers", 1)
+
+
+def test_columns_in_another_order_are_refused_where_the_order_matters(focalcal, tmp_path):
+    preds = predictions(300, 3, class_names=("cat", "dog", "eel"))
+    fc.VectorScaling().fit(preds).save(tmp_path / "v.json")
+    fc.TemperatureScaling().fit(preds).save(tmp_path / "t.json")
+    turned = preds.values[:4].softmax(1)[:, [1, 0, 2]].numpy()
+    pandas.DataFrame(turned, columns=["dog", "cat", "eel"]).to_csv(tmp_path / "new.csv", index=False)
+    tell = ("--probs-key", "dog,cat,eel", "--class-names", "dog,cat,eel", "--out", tmp_path / "out.csv")
+    refused = focalcal("apply", tmp_path / "v.json", tmp_path / "new.csv", *tell)
+    assert refused.code == 2
+    assert "the same classes in another order (cat, dog, eel there, dog, cat, eel here)" in refused.err
+    assert not (tmp_path / "out.csv").exists()
+    # One temperature for all classes.
+    assert focalcal("apply", tmp_path / "t.json", tmp_path / "new.csv", *tell).code == 0

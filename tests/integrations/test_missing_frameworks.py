@@ -9,7 +9,7 @@ import pytest
 NEEDED = {
     "torchmetrics": ("Calibration metrics for torchmetrics need torchmetrics", "1.6"),
     "transformers": ("The tools for Hugging Face's Trainer need transformers", "4.49"),
-    "lightning": ("Callbacks for Lightning need lightning", "2.4"),
+    "lightning": ("Callbacks for Lightning need lightning", "2.5.3"),
 }
 
 

@@ -72,3 +72,16 @@ def test_a_package_that_is_too_old_is_named_with_its_version(tmp_path, scaler, m
         ImportError, match=r"need onnx 1\.17 or newer, and 1\.16\.0 is installed: pip install --upgrade"
     ):
         fc.export_onnx(nn.Linear(6, 4), scaler, X, tmp_path / "a.onnx")
+
+
+def test_an_onnxscript_that_is_too_old_for_torch_is_named(tmp_path, scaler, monkeypatch):
+    def export(*_, **__):
+        try:
+            raise ModuleNotFoundError("No module named 'onnxscript.new'", name="onnxscript.new")
+        except ModuleNotFoundError as error:
+            raise RuntimeError("Failed to convert") from error
+
+    monkeypatch.setattr(torch.onnx, "export", export)
+    with pytest.raises(ImportError, match=r"need a newer onnxscript for torch .*, and .* is installed: pip install"):
+        fc.export_onnx(nn.Linear(6, 4), scaler, X, tmp_path / "a.onnx")
+    assert list(tmp_path.iterdir()) == []

@@ -91,14 +91,96 @@ def test_a_file_in_blocks_knows_its_clusters(tmp_path, monkeypatch):
     assert any("clusters" in note for note in found.notes)
 
 
-def test_an_accumulator_of_clusters_says_that_it_has_no_intervals():
-    accumulator = Accumulator(4)
-    logits = torch.randn(2, 4, 3, 3, generator=torch.Generator().manual_seed(0))
-    accumulator.update(logits=logits, labels=torch.zeros(2, 3, 3, dtype=torch.int64))
-    found = accumulator.compute()
-    assert (found.intervals, found.calibration_test) == ({}, None)
-    assert any("depend on each other" in note for note in found.notes)
-    joined = Accumulator(4).merge(accumulator)
+def in_batches(preds, rows=400, **options):
+    found = Accumulator(preds.num_classes, **options)
+    for block in preds.blocks(rows):
+        found.update(logits=block.values, labels=block.labels, weights=block.weights, clusters=block.clusters)
+    return found
+
+
+def test_an_accumulator_counts_clusters():
+    preds = images(80, 40)
+    expected, found = evaluate(preds, bootstrap=300), in_batches(preds).compute()
+    for name in ("ece", "mce", "error", "nll", "brier", "signed_gap"):
+        assert found.intervals[name] == pytest.approx(expected.intervals[name], abs=0.07), name
+    for name in ("ece", "ada_ece", "ks_error", "smooth_ece", "error", "nll"):
+        assert width(found.intervals[name]) == pytest.approx(width(expected.intervals[name]), rel=0.25), name
+        assert found.intervals[name][0] <= found.values[name] <= found.intervals[name][1], name
+    assert found.calibration_test.p_value == pytest.approx(expected.calibration_test.p_value, abs=0.05)
+    assert "classwise_ece" not in found.intervals
+    assert any("those of 80 clusters." in note for note in found.notes)
+
+
+def test_parts_of_clusters_merge_and_are_kept():
+    preds = images(80, 40)
+    whole = in_batches(preds).compute().to_dict()
+    cut = 40 * 37 + 11  # inside a cluster
+    first, second = (preds.select(range(*ends)) for ends in ((0, cut), (cut, len(preds))))
+    joined = in_batches(first).merge(in_batches(second, first_row=cut))
     again = Accumulator(4)
     again.load_state_dict(joined.state_dict())
-    assert again.compute().intervals == {}
+    for found in (joined.compute().to_dict(), again.compute().to_dict()):
+        for name, ends in whole["intervals"].items():
+            assert found["intervals"][name] == pytest.approx(ends, rel=1e-9, abs=1e-12), name
+        assert found["calibration_test"]["p_value"] == whole["calibration_test"]["p_value"]
+        assert found["notes"] == whole["notes"]
+
+
+def test_weights_of_clusters_may_grow_from_batch_to_batch():
+    plain = images(60, 20)
+    weights = torch.ones(len(plain), dtype=torch.float64)
+    weights[600:] = 5.0
+    preds = Predictions.from_logits(plain.values, plain.labels, clusters=plain.clusters, weights=weights)
+    steps, once = (in_batches(preds, rows).compute() for rows in (300, 1200))
+    for name, ends in once.intervals.items():
+        assert steps.intervals[name] == pytest.approx(ends, rel=1e-9, abs=1e-12), name
+    expected = evaluate(preds, bootstrap=300)
+    for name in ("ece", "error", "nll"):
+        assert width(steps.intervals[name]) == pytest.approx(width(expected.intervals[name]), rel=0.3), name
+
+
+def test_images_of_batches_are_their_own_clusters():
+    """Also where an image has 512 pixels, as many as there are groups."""
+    generator = torch.Generator().manual_seed(0)
+    accumulator = Accumulator(4)
+    for _ in range(5):
+        logits = torch.randn(8, 4, 32, 16, generator=generator)
+        labels = torch.randint(4, (8, 32, 16), generator=generator)
+        labels[0, 0] = -100
+        accumulator.update(logits=logits, labels=labels)
+    found = accumulator.compute()
+    assert found.n == 5 * (8 * 512 - 16)
+    assert any("those of 40 clusters." in note for note in found.notes)
+    assert 0 < width(found.intervals["error"]) < 0.02
+
+
+def test_an_accumulator_refuses_a_mix_of_clusters_and_none():
+    accumulator = Accumulator(4)
+    accumulator.update(logits=torch.zeros(2, 4), labels=[0, 1], clusters=["a", "b"])
+    with pytest.raises(ValueError, match="pass clusters= with all of them"):
+        accumulator.update(logits=torch.zeros(2, 4), labels=[0, 1])
+    other = Accumulator(4)
+    other.update(logits=torch.zeros(2, 4), labels=[0, 1])
+    with pytest.raises(ValueError, match="pass clusters= with all of them"):
+        accumulator.merge(other)
+    assert accumulator.samples == 2
+
+
+def test_few_clusters_are_said_to_be_few():
+    few, many = images(12, 20), images(31, 20)
+    for found in (evaluate(few, bootstrap=20), in_batches(few).compute(), compare(few, few, metrics=["nll"])):
+        assert any("of 12 clusters, and rough, because these are fewer than 30." in note for note in found.notes)
+    unpaired = compare(few, many, paired=False, metrics=["nll"], names=("jan", "feb"))
+    assert [note.partition(":")[0] for note in unpaired.notes] == ["jan", "feb"]
+    assert "rough" in unpaired.notes[0]
+    assert "rough" not in unpaired.notes[1]
+    assert "rough" in unpaired.to_markdown()
+
+
+def test_few_clusters_have_wider_intervals_of_differences():
+    """Student's, of 11 degrees of freedom, and no narrower than that of as many samples."""
+    few, many = images(12, 30), images(400, 30, seed=1)
+    found = compare(few, many, paired=False, metrics=["nll"])["nll"]
+    once = compare(images(12, 1), images(400, 1, seed=1), paired=False, metrics=["nll"])["nll"]
+    assert width(found.interval) > width(once.interval)
+    assert found.p_value > once.p_value

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from focalcal import metrics
 from focalcal.metrics import METRICS, evaluate
 from focalcal.metrics.bootstrap.intervals import check_names
+from focalcal.metrics.streaming import large_files
 from focalcal.predictions import Predictions, open_predictions
 from oracles import metrics as oracle
 from oracles.real_files import REAL_FILES, real_predictions
@@ -232,6 +233,34 @@ def test_samples_without_weight_are_no_trouble_for_a_file_in_blocks(tmp_path, fe
     expected = evaluate(some, bootstrap=0)
     assert found.n == expected.n == 150
     assert found.values["ece"] == pytest.approx(expected.values["ece"], rel=1e-9)
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_weights_that_grow_along_a_file_count_alike_in_resamples(few, tmp_path, monkeypatch, few_are_kept):
+    """Sums so far are divided when a larger weight comes; what is resampled has to be, too."""
+    preds = random_predictions(2000, 4, seed=3)
+    weights = torch.where(torch.arange(2000) < 1000, 1.0, 16.0).double()
+    preds = Predictions.from_logits(preds.values, preds.labels, weights=weights)
+    preds.save(tmp_path / "p.safetensors")
+    monkeypatch.setattr(large_files, "_ROWS_READ", 500)
+    monkeypatch.setattr(large_files, "ONE_BY_ONE", 10_000 if few else 100)
+    found = evaluate(tmp_path / "p.safetensors", metrics=["error", "nll"], bootstrap=400)
+    expected = evaluate(preds, metrics=["error", "nll"], bootstrap=400)
+    for name, (low, high) in expected.intervals.items():
+        own = found.intervals[name]
+        assert own[1] - own[0] == pytest.approx(high - low, rel=0.2), name
+        assert own[0] <= found.values[name] <= own[1], name
+
+
+def test_classwise_spread_of_some_samples_is_that_of_all(monkeypatch):
+    module = __import__("focalcal.metrics.classwise_interval", fromlist=["x"])
+    preds = random_predictions(6000, 5, seed=1)
+    expected = evaluate(preds, metrics=["classwise_ece"]).intervals["classwise_ece"]
+    monkeypatch.setattr(module, "_ROWS_OF_VARIANCE", 600)
+    found = evaluate(preds, metrics=["classwise_ece"]).intervals["classwise_ece"]
+    assert found != expected
+    estimate = evaluate(preds, metrics=["classwise_ece"], intervals=False)["classwise_ece"]
+    assert found[1] - estimate == pytest.approx(expected[1] - estimate, rel=0.1)
 
 
 def test_a_metric_that_needs_all_outputs_is_refused_by_name_for_a_file_in_blocks(tmp_path, monkeypatch):

@@ -60,6 +60,34 @@ def test_the_group_that_is_off_is_the_worst_and_in_the_verdict():
     assert not any(one.error.is_significant for one in table.results.values())
 
 
+def test_good_groups_are_not_blamed_for_what_the_rest_is():
+    """West is far off, so that the others differ from the rest, which holds west."""
+    table = evaluate(regional(6000), by="region", bootstrap=0, metrics=["ece", "error", "signed_gap"]).by["region"]
+    good = [table.results[name] for name in ("north", "south", "east")]
+    assert all(one.gap.is_significant and not one.is_worse for one in good)
+    assert all("confidence − accuracy nearer to 0 than the rest" in one.findings for one in good)
+    assert "west is significantly further from 0 in mean confidence − accuracy than the rest" in table.verdict
+    assert "east, north, south differ from the rest for the better" in table.verdict
+    assert table.results["west"].is_worse
+    assert table.ordered()[0].name == "west"
+    content = table.to_dict()["groups"]["north"]
+    assert not content["is_worse"]
+    assert abs(content["tests"]["gap"]["value"]) < abs(content["tests"]["gap"]["difference"])
+
+
+def test_a_low_error_is_no_reproach():
+    generator = torch.Generator().manual_seed(0)
+    group = torch.arange(3000) % 3
+    confidence = torch.where(group == 0, 0.6, 0.95).double()
+    correct = torch.rand(3000, generator=generator, dtype=torch.float64) < confidence
+    preds = Predictions.from_confidence(confidence, correct, groups={"region": group})
+    table = evaluate(preds, by="region", bootstrap=0).by["region"]
+    assert table.worst.name == "0"
+    assert "0 is significantly higher in error than the rest" in table.verdict
+    assert "1, 2 differ from the rest for the better" in table.verdict
+    assert table.results["1"].findings == ("error below the rest",)
+
+
 def test_p_values_are_those_of_the_test_with_holms_correction():
     preds = regional(600, wrong=1.2)
     results = evaluate(preds, by="region", metrics=["ece"], intervals=False).by["region"].results
@@ -217,5 +245,5 @@ def test_groups_that_are_the_labels_are_pointed_out():
 
 def test_the_number_of_clusters_is_told():
     preds = Predictions.from_probs(np.full(40, 0.5), np.arange(40) % 2, clusters=np.arange(40) // 4)
-    assert "those of 10 clusters." in evaluate(preds, metrics=["ece"]).notes[0]
-    assert evaluate(preds, metrics=["ece"], intervals=False).notes == ()
+    for intervals in (True, False):  # the test of calibration counts them, too
+        assert "those of 10 clusters, and rough" in evaluate(preds, metrics=["ece"], intervals=intervals).notes[0]

@@ -9,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import focalcal as fc
+from focalcal.metrics import evaluate
+from focalcal.metrics.predicted_classes import calibration_by_class
 from focalcal.metrics.samples import confidence_samples, sample_statistics
 from focalcal.predictions import Predictions
+from focalcal.report.verdict import verdict
 
 pairs = st.lists(
     st.tuples(st.floats(0, 1), st.booleans(), st.sampled_from([0.0, 0.5, 1.0, 3.0])), min_size=1, max_size=30
@@ -180,3 +183,35 @@ def test_the_accumulator_ignores_what_it_was_told_to():
     assert accumulator.samples == 2
     assert accumulator.all_reduce() is accumulator
     assert list(accumulator.compute(["ece"]).values) == ["ece"]
+
+
+def test_the_name_of_class_1_is_said():
+    score = Predictions.from_probs([0.2, 0.7, 0.9] * 20, ["ok", "fraud", "fraud"] * 20, positive_class="fraud")
+    found = evaluate(score, bootstrap=20)
+    assert found.event == "fraud"
+    assert "calibration of the score of fraud" in repr(found)
+    assert "mean score − frequency of fraud" in found.to_markdown()
+    assert found.to_dict()["measured"] == "the score, which is the probability of fraud, against how often fraud occurs"
+    assert "fraud occurs in 66.67%" in " ".join(verdict(found))
+    plain = Predictions.from_probs([0.2, 0.7, 0.9] * 20, [0, 1, 1] * 20)
+    assert evaluate(plain, metrics=["ece"]).event is None
+    assert "class 1" in repr(evaluate(plain, metrics=["ece"]))
+
+
+def test_pairs_have_a_table_of_the_classes_that_answers_named():
+    named = ["cat"] * 100 + ["dog"] * 100
+    right = [True] * 75 + [False] * 25 + [True] * 95 + [False] * 5
+    preds = Predictions.from_confidence([0.75] * 100 + [0.5] * 100, right, predicted=named)
+    found = calibration_by_class(preds)
+    assert found.count.tolist() == [100, 100]
+    assert found.confidence.tolist() == [0.75, 0.5]
+    assert found.accuracy.tolist() == [0.75, 0.95]
+    assert found.significant.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("name", ["classwise_ece", "mean_entropy", "top_5_accuracy"])
+def test_pairs_are_refused_by_metrics_that_need_all_classes(name):
+    preds = Predictions.from_confidence([0.75, 0.5, 0.25], [1, 0, 0])
+    with pytest.raises(ValueError, match=f"{name} needs the probabilities of all classes"):
+        getattr(fc.metrics, name)(preds)
+    assert "classwise_ece" not in fc.metrics.calibration_intervals(preds)

@@ -39,7 +39,7 @@ def test_a_loss_without_a_finished_run_is_left_out(trained: Plan):
 def test_the_caption_counts_the_seeds_that_are_finished(trained: Plan):
     assert "mean ± standard deviation of 2 seeds." in measure_plan(trained, bootstrap=0).caption
     first = Plan(trained.recipe, trained.changes, trained.losses, (0, 7), trained.out)
-    assert "; 90% bootstrap confidence intervals. Bold" in measure_plan(first, bootstrap=50).caption
+    assert "; 90% confidence intervals. Bold" in measure_plan(first, bootstrap=50).caption
     assert "as in the paper). Bold" in measure_plan(first, bootstrap=0).caption
 
 
@@ -49,10 +49,7 @@ def test_losses_may_have_different_numbers_of_seeds(trained: Plan, tmp_path):
         if (run.loss, run.seed) != ("fl-3", 1):
             shutil.copytree(run.path, tmp_path / run.loss / f"seed-{run.seed}")
     found = measure_plan(uneven, bootstrap=50)
-    assert (
-        "over seeds (2 for cross-entropy) and 90% bootstrap confidence intervals of the losses with one seed."
-        in found.caption
-    )
+    assert "over seeds (2 for cross-entropy) and 90% confidence intervals of the losses with one seed." in found.caption
     assert "± " in found.lines["cross-entropy"]["ece"].markdown()
     assert "[" in found.lines["fl-3"]["ece"].markdown()
     assert (

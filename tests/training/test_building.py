@@ -3,6 +3,9 @@
 import csv
 import importlib.util
 import math
+import sqlite3
+import sys
+import types
 
 import pytest
 import torch
@@ -17,6 +20,7 @@ from focalcal.training.building import (
     build_network,
     build_optimizers,
     learning_rate_factor,
+    logger_place,
 )
 from focalcal.training.devices import _places, build_fabric
 from focalcal.training.preconditions import check_loss, check_model
@@ -177,6 +181,33 @@ def test_logger_that_is_not_installed(tmp_path, name):
     ) as no:
         run(tmp_path / "a", logging={"to": [name]})
     assert "\n" not in str(no.value)
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.fixture
+def mlflow(monkeypatch):
+    """Let MLflow seem to be installed: only which store a run asks for is looked at."""
+    for package in ("mlflow", "sqlalchemy"):
+        monkeypatch.setitem(sys.modules, package, types.ModuleType(package))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+def test_mlflow_writes_a_database_into_the_run_directory(mlflow, tmp_path):
+    place = logger_place("mlflow", tmp_path / "logs")
+    assert sqlite3.connect(place["tracking_uri"].removeprefix("sqlite:///")).execute("SELECT 1").fetchone() == (1,)
+    assert place["artifact_location"] == (tmp_path / "logs/files").as_uri()
+
+
+def test_mlflow_writes_to_the_server_that_is_named(mlflow, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    assert logger_place("mlflow", tmp_path / "logs") == {"tracking_uri": "http://127.0.0.1:9"}
+    assert not (tmp_path / "logs").exists()
+
+
+def test_mlflow_without_a_database_is_not_enough(mlflow, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)  # as beside mlflow-skinny
+    with pytest.raises(ValueError, match=r"logging\.to=mlflow needs packages that are not installed: pip install "):
+        run(tmp_path / "a", logging={"to": ["mlflow"]})
     assert not (tmp_path / "a").exists()
 
 

@@ -3,8 +3,8 @@
 Free of torch, so that ``--help`` can use it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Literal
 
 Of = Literal["top", "score", "confidence"]
@@ -52,6 +52,37 @@ MEASURES: Mapping[Of, Measure] = {
         "the probabilities of all classes (classwise-ECE, entropy, top-5 accuracy) are left out.",
     ),
 }
+
+
+def name_event(of: Of, class_names: Sequence[str] | None) -> str | None:
+    """Return what class 1 is called where predictions are its score; None where it has no other name.
+
+    Examples:
+        >>> name_event("score", ("genuine", "fraud")), name_event("score", ("0", "1")), name_event("score", ("0", "7"))
+        ('fraud', None, 'class 7')
+    """
+    name = class_names[1].strip() if of == "score" and class_names else ""
+    if name.lower() in ("", "1", "true"):
+        return None
+    return f"class {name}" if name.isdecimal() else name
+
+
+def with_event(text: str, event: str | None) -> str:
+    """Say what class 1 is called, in a text about it."""
+    return text if event is None else text.replace("class 1", event)
+
+
+def measure(of: Of, event: str | None = None) -> Measure:
+    """Return what is measured, in words; of a score with the name of class 1, if it has one.
+
+    Examples:
+        >>> measure("score", "fraud").sentence
+        'the score, which is the probability of fraud, against how often fraud occurs'
+    """
+    plain = MEASURES[of]
+    return (
+        plain if event is None else Measure(*(with_event(getattr(plain, each.name), event) for each in fields(plain)))
+    )
 
 
 def check_of(of: str) -> None:

@@ -26,6 +26,13 @@ def import_optional(module: str, *, extra: str, what: str, at_least: str | None 
         ImportError: Pictures need no_such_package, which is not installed: pip install 'focalcal[plots]'.
     """
     package = module.partition(".")[0]
+    # Before the import, which an old version may not survive beside newer packages.
+    if at_least is not None and (found := _version(package)) is not None and _numbers(found) < _numbers(at_least):
+        raise ImportError(
+            f"{what} need {package} {at_least} or newer, and {found} is installed: pip install --upgrade "
+            f"'focalcal[{extra}]'.",
+            name=package,
+        )
     try:
         importlib.import_module(package)
     except ModuleNotFoundError as error:
@@ -34,12 +41,6 @@ def import_optional(module: str, *, extra: str, what: str, at_least: str | None 
         raise ImportError(
             f"{what} need {package}, which is not installed: pip install 'focalcal[{extra}]'.", name=package
         ) from None
-    if at_least is not None and (found := _version(package)) is not None and _numbers(found) < _numbers(at_least):
-        raise ImportError(
-            f"{what} need {package} {at_least} or newer, and {found} is installed: pip install --upgrade "
-            f"'focalcal[{extra}]'.",
-            name=package,
-        )
     return importlib.import_module(module)
 
 

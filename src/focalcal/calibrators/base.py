@@ -63,7 +63,7 @@ class Calibrator(ABC):
         self._check_parameters()
         self._learn(preds)
         before, after = self._quality(preds)
-        self.record_ = FitRecord.of(preds, before, after)
+        self.record_ = FitRecord.of_fit(preds, before, after)
         return self
 
     def transform(self, preds: Predictions) -> Predictions:
@@ -71,11 +71,9 @@ class Calibrator(ABC):
         self._check_ready()
         if not isinstance(preds, Predictions):
             raise TypeError(f"transform needs Predictions, not {type(preds).__name__}: use Predictions.from_logits.")
-        if self.record_ is not None and preds.num_classes != self.record_.classes:
-            raise ValueError(
-                f"The {self.method} calibrator was fitted on {self.record_.classes} classes and cannot be applied to "
-                f"predictions of {preds.num_classes}."
-            )
+        if self.record_ is not None:
+            # What never changes the predicted class treats all classes alike.
+            self.record_.check(preds, self.method, by_class=not self.keeps_argmax)
         return self._apply(preds)
 
     def fit_transform(self, preds: Predictions, *, allow_test: bool = False) -> Predictions:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from focalcal.calibrators.base import Calibrator, NoOptimumWarning
+from focalcal.metrics.samples import cluster_numbers
 from focalcal.predictions import Predictions
 
 Build = Callable[[], Calibrator]
@@ -21,12 +22,18 @@ def without_weight_zero(preds: Predictions) -> Predictions:
 def draw_folds(preds: Predictions, folds: int, seed: int) -> Tensor:
     """(N,) int64: a fold for each sample, with about the same number of each class in every fold.
 
+    Samples of one cluster depend on each other: they stay in one fold, unless all are of one cluster.
+
     Args:
         preds: Validation predictions.
         folds: Number of folds; at most as many as there are samples.
-        seed: Seed for the order in which the samples of a class are dealt out.
+        seed: Seed for the order in which the samples of a class, or clusters, are dealt out.
     """
-    order = torch.randperm(len(preds), generator=torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    clusters = cluster_numbers(preds)
+    if clusters is not None and (number := int(clusters.max()) + 1) > 1:
+        return (torch.randperm(number, generator=generator) % min(folds, number))[clusters]
+    order = torch.randperm(len(preds), generator=generator)
     dealt = order[torch.argsort(preds.hard_labels[order], stable=True)]
     numbers = torch.empty(len(preds), dtype=torch.int64)
     numbers[dealt] = torch.arange(len(preds)) % min(folds, len(preds))
@@ -80,11 +87,13 @@ def log_losses(log_probs: Tensor, labels: Tensor) -> Tensor:
     return -(labels * log_probs.masked_fill(labels == 0, 0.0)).sum(1)
 
 
-def mean_and_error(values: Tensor, weights: Tensor | None) -> tuple[float, float]:
-    """The weighted mean of (N,) values and its standard error.
+def mean_and_error(values: Tensor, weights: Tensor | None, clusters: Tensor | None = None) -> tuple[float, float]:
+    """The weighted mean of (N,) values and its standard error, from the sums of clusters (N,) where there are any.
 
     Examples:
         >>> mean_and_error(torch.tensor([1.0, 3.0], dtype=torch.float64), None)
+        (2.0, 1.0)
+        >>> mean_and_error(torch.tensor([1.0, 1.0, 3.0, 3.0], dtype=torch.float64), None, torch.tensor([0, 0, 1, 1]))
         (2.0, 1.0)
     """
     shares = torch.ones_like(values) if weights is None else weights.double() / weights.max()
@@ -92,6 +101,10 @@ def mean_and_error(values: Tensor, weights: Tensor | None) -> tuple[float, float
     counted = shares > 0
     values, shares = values[counted], shares[counted]
     mean = float(shares @ values)
-    spread = float(shares.square() @ (values - mean).square())
+    parts = shares * (values - mean)
+    if clusters is not None:
+        unit = torch.unique(clusters[counted], return_inverse=True)[1]
+        parts, shares = (torch.bincount(unit, part) for part in (parts, shares))
+    spread = float(parts.square().sum())
     # Bessel's correction, for samples that do not all count the same.
     return mean, (spread / max(1.0 - float(shares.square().sum()), 1e-12)) ** 0.5

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from scipy.special import ndtr
 from torch import Tensor
 
 from focalcal.base.files import null_for_nan
@@ -15,11 +14,12 @@ from focalcal.calibrators.cross_validation import draw_folds, mean_and_error
 from focalcal.calibrators.temperature import TemperatureScaling
 from focalcal.metrics import METRICS, sample_statistics
 from focalcal.metrics.bootstrap.intervals import check_resampling
-from focalcal.metrics.gap_intervals import z_score
+from focalcal.metrics.gap_intervals import tail, z_score
+from focalcal.metrics.samples import FEW_CLUSTERS, cluster_numbers, count_clusters
 from focalcal.predictions import Predictions
 
 _FOLDS = 5
-# Fewer samples than this cannot be fitted on and judged by.
+# Fewer samples (or clusters) than this cannot be fitted on and judged by.
 _FEWEST_SAMPLES = 10
 
 
@@ -46,6 +46,7 @@ class CalibratorDrift:
         method: The calibrator's method.
         learned: What it learned, in words.
         n: The number of new samples.
+        clusters: The number of clusters that they belong to; None where samples are independent of each other.
         score: The proper score that judges: ``"nll"``, or ``"brier"`` where the NLL is infinite.
         uncalibrated: The score of the new data uncalibrated.
         calibrated: After the calibrator.
@@ -58,6 +59,7 @@ class CalibratorDrift:
     method: str
     learned: str
     n: int
+    clusters: int | None
     score: str
     uncalibrated: float
     calibrated: float
@@ -90,11 +92,13 @@ class CalibratorDrift:
         small = self.gain.p_value <= 1 - self.level + 1e-12
         side = "lower than" if self.helps else "higher than" if small else "not significantly different from"
         second = f"{title} {self.calibrated:.4f} is {side} {self.uncalibrated:.4f} uncalibrated"
-        return f"{first}{p_value}; {second} ({_p_text(self.gain.p_value)})."
+        few = self.clusters is not None and self.clusters < FEW_CLUSTERS
+        roughly = f" Judged by {self.clusters} clusters, which are few: p-values are rough." if few else ""
+        return f"{first}{p_value}; {second} ({_p_text(self.gain.p_value)}).{roughly}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything for JSON: undefined numbers are None."""
-        numbers = {name: getattr(self, name) for name in ("method", "learned", "n", "score", "level")}
+        numbers = {name: getattr(self, name) for name in ("method", "learned", "n", "clusters", "score", "level")}
         scores = {name: getattr(self, name) for name in ("uncalibrated", "calibrated", "refitted")}
         changes = {name: vars(getattr(self, name)) for name in ("gain", "loss")}
         content: dict[str, Any] = null_for_nan(
@@ -111,11 +115,12 @@ def calibrator_drift(
     It is compared, sample by sample and by NLL, with no calibration and with a calibrator of its kind that is fitted on
     the new data: in five folds, each sample by a fit on the other four, so that a refit has no advantage from having
     seen the sample. The calibrator no longer holds if the refit is significantly better. One without anything to learn
-    is compared with temperature scaling.
+    is compared with temperature scaling. Samples of one cluster stay in one fold, and differences are judged by
+    clusters.
 
     Args:
         calibrator: Fitted on earlier data.
-        preds: New predictions with labels, at least 10.
+        preds: New predictions with labels, at least 10, or of at least 10 clusters.
         level: Level of intervals and tests.
         seed: Seed for the folds.
 
@@ -131,10 +136,11 @@ def calibrator_drift(
     """
     check_resampling(1, level, seed)
     transformed = calibrator.transform(preds)
-    if len(preds) < _FEWEST_SAMPLES:
-        raise ValueError(
-            f"A calibrator cannot be judged by {len(preds)} samples: give at least {_FEWEST_SAMPLES} of the new data."
-        )
+    numbers = cluster_numbers(preds)
+    units = len(preds) if numbers is None else count_clusters(numbers, preds.weights)
+    if units < _FEWEST_SAMPLES:
+        what = f"{units} samples" if numbers is None else f"the samples of {units} clusters"
+        raise ValueError(f"A calibrator cannot be judged by {what}: give at least {_FEWEST_SAMPLES} of the new data.")
     scores = [_scores(preds), _scores(transformed), _refitted_scores(calibrator, preds, seed)]
     score = "nll" if all(bool(one["nll"].isfinite().all()) for one in scores) else "brier"
     before, after, again = (one[score] for one in scores)
@@ -143,12 +149,13 @@ def calibrator_drift(
         method=calibrator.method,
         learned=calibrator.describe(),
         n=len(preds),
+        clusters=None if numbers is None else units,
         score=score,
         uncalibrated=means[0],
         calibrated=means[1],
         refitted=means[2],
-        gain=_change(before - after, preds.weights, level),
-        loss=_change(after - again, preds.weights, level),
+        gain=_change(before - after, preds.weights, numbers, level),
+        loss=_change(after - again, preds.weights, numbers, level),
         level=level,
     )
 
@@ -173,10 +180,11 @@ def _refitted_scores(calibrator: Calibrator, preds: Predictions, seed: int) -> d
     return found
 
 
-def _change(differences: Tensor, weights: Tensor | None, level: float) -> ScoreChange:
-    mean, error = mean_and_error(differences, weights)
-    reach = z_score(level) * error
-    p_value = 1.0 if mean == 0 else float(2 * ndtr(-abs(mean) / error)) if error > 0 else math.nan
+def _change(differences: Tensor, weights: Tensor | None, clusters: Tensor | None, level: float) -> ScoreChange:
+    mean, error = mean_and_error(differences, weights, clusters)
+    degrees = math.inf if clusters is None else float(max(count_clusters(clusters, weights) - 1, 1))
+    reach = z_score(level, degrees) * error
+    p_value = 1.0 if mean == 0 else 2 * tail(-abs(mean) / error, degrees) if error > 0 else math.nan
     return ScoreChange(mean, (mean - reach, mean + reach), p_value)
 
 

@@ -8,9 +8,13 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from focalcal._version import __version__
+from focalcal.base.measures import MEASURES, Of
 from focalcal.metrics.binning import equal_width_sums, mean_gap
 from focalcal.metrics.samples import sample_statistics
 from focalcal.predictions import Predictions
+
+# More names than this are not written out.
+_MOST_SHOWN = 5
 
 
 class Quality(NamedTuple):
@@ -33,6 +37,8 @@ class FitRecord:
         nll_after: NLL of the same data, calibrated.
         ece_before: ECE (15 bins) of the fitting data.
         ece_after: ECE of the same data, calibrated.
+        of: what calibration was measured of; None in files from before that was kept.
+        class_names: of the fitting data, in the order of their columns; None if they had none.
     """
 
     focalcal: str
@@ -43,29 +49,81 @@ class FitRecord:
     nll_after: float
     ece_before: float
     ece_after: float
+    of: Of | None = None
+    class_names: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, preds: Predictions, before: Quality, after: Quality) -> "FitRecord":
+    def of_fit(cls, preds: Predictions, before: Quality, after: Quality) -> "FitRecord":
         """Join the facts about the fitting data with the quality before and after."""
-        return cls(
-            __version__, len(preds), preds.num_classes, preds.split, before.nll, after.nll, before.ece, after.ece
-        )
+        scores = before.nll, after.nll, before.ece, after.ece
+        facts = __version__, len(preds), preds.num_classes, preds.split
+        return cls(*facts, *scores, of=preds.of, class_names=preds.class_names)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name."""
-        return asdict(self)
+        return {**asdict(self), "class_names": None if self.class_names is None else list(self.class_names)}
+
+    def check(self, preds: Predictions, method: str, *, by_class: bool) -> None:
+        """Refuse predictions that are not of the network that the calibrator was fitted on.
+
+        Args:
+            preds: What the calibrator is to be applied to.
+            method: Its name.
+            by_class: Whether it treats classes differently, so that the order of the columns matters.
+        """
+        start = f"The {method} calibrator was fitted on"
+        if preds.num_classes != self.classes:
+            raise ValueError(
+                f"{start} {self.classes} classes and cannot be applied to predictions of {preds.num_classes}."
+            )
+        if self.of is not None and (self.of == "confidence") != (preds.of == "confidence"):
+            raise ValueError(
+                f"{start} {MEASURES[self.of].title}, and these are predictions of {MEASURES[preds.of].title}; read "
+                "both in the same way."
+            )
+        known, given = self.class_names, preds.class_names
+        if known is None or given is None or known == given:
+            return
+        if sorted(known) != sorted(given):
+            place = next(place for place, (a, b) in enumerate(zip(known, given, strict=True)) if a != b)
+            raise ValueError(
+                f"{start} other classes: class {place} is {known[place]!r} there and {given[place]!r} here; use "
+                "predictions of the same network, or the same class_names."
+            )
+        if by_class:
+            raise ValueError(
+                f"{start} the same classes in another order ({_shown(known)} there, {_shown(given)} here); put the "
+                "columns into that order."
+            )
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "FitRecord":
         """The inverse of `to_dict`, from JSON: null is an infinite score."""
-        values = {field.name: content[field.name] for field in fields(cls)}
+        optional = {name: content.get(name) for name in ("of", "class_names")}
+        values = {field.name: content[field.name] for field in fields(cls) if field.name not in optional}
+        names = optional["class_names"]
+        if optional["of"] not in (None, *MEASURES) or not (names is None or _are_names(names, values["classes"])):
+            raise ValueError("fitted_on is damaged")
         texts, counts = (values["focalcal"], values["split"] or ""), (values["samples"], values["classes"])
-        scores = {name: math.inf if values[name] is None else values[name] for name in values if "_" in name}
+        scores = {
+            name: math.inf if values[name] is None else values[name]
+            for name in values
+            if name.startswith(("nll_", "ece_"))
+        }
         if not all(isinstance(text, str) for text in texts) or not all(type(count) is int for count in counts):
             raise ValueError("fitted_on is damaged")
         if not all(type(score) in (int, float) for score in scores.values()):
             raise ValueError("fitted_on is damaged")
-        return cls(**{**values, **{name: float(score) for name, score in scores.items()}})
+        values |= {name: float(score) for name, score in scores.items()}
+        return cls(**values, of=optional["of"], class_names=None if names is None else tuple(names))
+
+
+def _are_names(names: Any, classes: Any) -> bool:
+    return isinstance(names, list) and len(names) == classes and all(isinstance(name, str) for name in names)
+
+
+def _shown(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:_MOST_SHOWN]) + (", …" if len(names) > _MOST_SHOWN else "")
 
 
 def quality(preds: Predictions) -> Quality:

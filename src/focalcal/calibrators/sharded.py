@@ -98,6 +98,8 @@ def fit_on_shards(shards: ShardSet, *, allow_test: bool = False) -> TemperatureS
         scores[1]["nll"],
         scores[0]["ece"],
         scores[1]["ece"],
+        of=shards.fact("of"),
+        class_names=shards.fact("class_names"),
     )
     return scaler
 

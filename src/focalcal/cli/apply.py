@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from focalcal.base.files import check_destination
+from focalcal.base.measures import name_event
 from focalcal.base.progress import note, spinner
 from focalcal.cli.calibrate import learned_numbers, save_calibrated
 from focalcal.cli.inputs import open_input, predictions_file
@@ -73,7 +74,7 @@ def apply(
         return
     console = results()
     console.print(f"{only}: {pluralise(len(given), 'sample')} calibrated by {fitted.method}.", soft_wrap=True)
-    console.print(describe_measure(given.of))
+    console.print(describe_measure(given.of, name_event(given.of, given.class_names)))
     console.print(f"Wrote {out}{', with all other columns' if kept else ''}.", soft_wrap=True)
 
 

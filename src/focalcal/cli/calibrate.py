@@ -368,7 +368,7 @@ class _Calibration:
         """Print what was fitted, the metrics before and after, and what was written."""
         console, found = results(), self.before
         console.print(f"{self.test}: {data_size(found)}")
-        console.print(describe_measure(found.of))
+        console.print(describe_measure(found.of, found.event))
         console.print(self._table())
         if candidates := getattr(self.calibrator, "candidates_", None):
             console.print(_candidate_table(candidates))
@@ -388,7 +388,7 @@ class _Calibration:
         for name in self.before.values:
             before, after = self.before.values[name], self.after.values[name]
             cells = (format_value(name, before), format_value(name, after), format_change(name, after - before))
-            table.add_row(describe_metric(name, self.before.of).heading, *cells)
+            table.add_row(describe_metric(name, self.before.of, self.before.event).heading, *cells)
         for name, value in self.learned.items():
             title, neutral = _LEARNED[name]
             how = f", by validation {self.objective}" if name == "temperature" else ""

@@ -3,22 +3,62 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from torch import Tensor
 
+    from focalcal.metrics.predicted_classes import PredictedClasses
     from focalcal.predictions import PredictionsFile
 
 # Of more classes than this, those with the largest gaps are shown.
 _MOST_ROWS = 30
 
 
-def class_table(file: PredictionsFile, bins: int, level: float) -> Table:
-    """Measure the classes of a file, in blocks, and lay out both views."""
+@dataclass(frozen=True)
+class _Views:
+    """Classes by name, where they are predicted, and where they are the label: (count, accuracy) if that is known."""
+
+    names: list[str]
+    predicted: PredictedClasses
+    labelled: tuple[Tensor, Tensor] | None
+
+
+def class_table(file: PredictionsFile, bins: int, level: float) -> Table | None:
+    """Measure the classes of a file and lay out both views; of answers, the classes that they named, if known."""
     import numpy as np  # imported on use, so that --help stays fast
     from rich.table import Table
+    from rich.text import Text
 
+    views = _classes_of_answers(file, level) if file.of == "confidence" else _classes(file, bins, level)
+    if views is None:
+        return None
+    predicted, labelled = views.predicted, views.labelled
+    order = np.argsort(-np.nan_to_num(np.abs(predicted.gap)), kind="stable")[:_MOST_ROWS]
+    cut = f"; the {len(order)} of {len(views.names):,} with the largest gaps" if len(order) < len(views.names) else ""
+    both = "" if labelled is None else ", and where they are the label"
+    table = Table(title=f"Classes where they are predicted{both}{cut}")
+    heads = ("class", "predicted", "confidence", "accuracy", "gap", f"{100 * level:g}% interval", "p (Holm)")
+    for head in (*heads, *(() if labelled is None else ("labelled", "recall"))):
+        table.add_column(head, justify="left" if head == "class" else "right", no_wrap=head != "class")
+    for row in sorted(order.tolist()):
+        interval = f"{_points(predicted.low[row])} … {_points(predicted.high[row])}"
+        table.add_row(
+            Text(views.names[row]),
+            f"{predicted.count[row]:,.6g}",
+            _percent(predicted.confidence[row]),
+            _percent(predicted.accuracy[row]),
+            _points(predicted.gap[row]),
+            interval if np.isfinite(predicted.low[row]) else "",
+            "–" if np.isnan(predicted.adjusted_p_value[row]) else f"{predicted.adjusted_p_value[row]:.2g}",
+            *([] if labelled is None else [f"{float(labelled[0][row]):,.6g}", _percent(float(labelled[1][row]))]),
+        )
+    return table
+
+
+def _classes(file: PredictionsFile, bins: int, level: float) -> _Views:
     from focalcal.metrics.samples import block_statistics, cluster_numbers
     from focalcal.predictions.masking import answer_classes, answer_names
     from focalcal.report.classes import ClassesSoFar, distinct_names
@@ -31,28 +71,19 @@ def class_table(file: PredictionsFile, bins: int, level: float) -> Table:
             found.add(stats, probs)
     assert found is not None  # a file without samples is refused
     classes = found.classes(level, independent)
-    predicted = classes.predicted
     names = distinct_names(answer_names(file) or [str(number) for number in numbers])
-    order = np.argsort(-np.nan_to_num(np.abs(predicted.gap)), kind="stable")[:_MOST_ROWS]
-    cut = f"; the {len(order)} of {len(names):,} with the largest gaps" if len(order) < len(names) else ""
-    table = Table(title=f"Classes where they are predicted, and where they are the label{cut}")
-    heads = ("class", "predicted", "confidence", "accuracy", "gap", f"{100 * level:g}% interval", "p (Holm)")
-    for head in (*heads, "labelled", "recall"):
-        table.add_column(head, justify="left" if head == "class" else "right", no_wrap=head != "class")
-    for row in sorted(order.tolist()):
-        interval = f"{_points(predicted.low[row])} … {_points(predicted.high[row])}"
-        table.add_row(
-            names[row],
-            f"{predicted.count[row]:,.6g}",
-            _percent(predicted.confidence[row]),
-            _percent(predicted.accuracy[row]),
-            _points(predicted.gap[row]),
-            interval if np.isfinite(predicted.low[row]) else "",
-            "–" if np.isnan(predicted.adjusted_p_value[row]) else f"{predicted.adjusted_p_value[row]:.2g}",
-            f"{float(classes.count[row]):,.6g}",
-            _percent(float(classes.accuracy[row])),
-        )
-    return table
+    return _Views(names, classes.predicted, (classes.count, classes.accuracy))
+
+
+def _classes_of_answers(file: PredictionsFile, level: float) -> _Views | None:
+    """Of the true classes no more is known than whether the named ones were right."""
+    from focalcal.metrics.predicted_classes import calibration_by_class, has_named_classes
+    from focalcal.predictions.groups import PREDICTED
+
+    preds = file.read()
+    if not has_named_classes(preds):
+        return None
+    return _Views(list(preds.groups[PREDICTED].names), calibration_by_class(preds, level=level), None)
 
 
 def _percent(share: float) -> str:

@@ -171,7 +171,8 @@ def _print_comparison(comparison: Comparison, level: float) -> None:
     how = "sample by sample" if comparison.paired else "different samples"
     console.print(f"\n{' compared with '.join(comparison.names)}, {how}")
     console.print(table)
-    console.print(comparison.verdict)
+    for sentence in (comparison.verdict, *comparison.notes):
+        console.print(sentence)
 
 
 def _cells(name: str, difference: Difference) -> list[str]:

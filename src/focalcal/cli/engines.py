@@ -21,7 +21,7 @@ Engine = Literal["local", "ray", "slurm"]
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """The options, as they were given: a command takes them by `packed_as`."""
+    """The options, as they were given: a command takes them by `pack_fields`."""
 
     on: Annotated[
         Engine, typer.Option(help="This machine, a Ray cluster, or a SLURM job array.", rich_help_panel=_PANEL)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from focalcal.base.files import check_destination
-from focalcal.base.measures import MEASURES
 from focalcal.base.progress import note, spinner
 from focalcal.base.remote import is_remote
 from focalcal.cli.class_tables import class_table
@@ -66,10 +65,6 @@ def evaluate(
     each_group: Annotated[
         bool, typer.Option("--each-group", help="Every group has to meet the thresholds, too; with --by.")
     ] = False,
-    clusters: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Samples of one image, sentence or user depend on each other: its column."),
-    ] = None,
     convention: Annotated[
         str, typer.Option(help="torchmetrics or netcal: show ECE and MCE as they bin, and how far they move.")
     ] = "focalcal",
@@ -124,7 +119,7 @@ def evaluate(
         raise ValueError(f"--compare is a command of its own: use `focalcal compare {predictions[0]} {compare}`.")
     if each_group and not (by and thresholds):
         raise ValueError("--each-group needs --by COLUMN and a threshold such as --max-ece 0.05.")
-    reading = reading | ({"groups_key": by} if by else {}) | ({} if clusters is None else {"clusters_key": clusters})
+    reading = reading | ({"groups_key": by} if by else {})
     settings = {"bins": bins, "bootstrap": bootstrap, "level": level, "seed": seed}
     if report is not None:
         if len(predictions) > 1:
@@ -151,8 +146,14 @@ def evaluate(
         print_json({**content, "ood": outside} if outside else content)
     else:
         measurement.print()
-        if classes:
-            results().print(class_table(open_input(Path(predictions[0]), reading), bins, level))
+        # Of pairs there is no other place that names classes.
+        pairs = measurement.evaluation.of == "confidence" and not are_shards(predictions, sharded)
+        if classes or (pairs and not is_remote(predictions[0]) and "predicted" not in (by or ())):
+            table = class_table(open_input(Path(predictions[0]), reading), bins, level)
+            if table is not None:
+                results().print(table)
+            elif classes:
+                results().print("--classes: these pairs do not say which class each answer named.")
         if outside:
             print_ood(outside)
         measurement.print_gates()
@@ -220,7 +221,6 @@ class _Measurement:
             "file": self.file,
             "kind": self.kind,
             "split": self.split,
-            "measured": MEASURES[self.evaluation.of].sentence,
             **self.evaluation.to_dict(),
             "bootstrap": settings["bootstrap"],
             "seed": settings["seed"],
@@ -237,7 +237,7 @@ class _Measurement:
         console, found = results(), self.evaluation
         split = "" if self.split is None else f", split {self.split}"
         console.print(f"{self.name}: {data_size(found)}{split}")
-        console.print(describe_measure(found.of))
+        console.print(describe_measure(found.of, found.event))
         console.print(_metrics_table(found))
         for sentence in (*verdict(found), *found.notes, *([] if self.other_bins is None else [str(self.other_bins)])):
             console.print(sentence)
@@ -346,7 +346,7 @@ def _metrics_table(found: Evaluation) -> Table:
             table.add_section()
         group = METRICS[name].group
         interval = format_interval(found.intervals.get(name), partial(format_value, name))
-        metric = describe_metric(name, found.of)
+        metric = describe_metric(name, found.of, found.event)
         cells = [format_value(name, value), interval, metric.reading]
         table.add_row(metric.heading, *(cells if found.intervals else cells[::2]))
     return table

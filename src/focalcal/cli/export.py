@@ -84,14 +84,14 @@ def export(
 
 
 def _open(source: Path) -> tuple[Run, Path | None]:
-    from focalcal.training import open_run
+    from focalcal.training import RunDirectory, open_run
 
     if source.is_dir():
         return open_run(source), None
     if not source.is_file():
         raise ValueError(f"There is no run directory and no checkpoint {source}.")
     folder = source.resolve().parent.parent
-    if source.suffix != ".safetensors" or not (folder / "config.yaml").is_file():
+    if source.suffix != ".safetensors" or not RunDirectory(folder).config.is_file():
         raise ValueError(
             f"{source} is not a checkpoint of a run: it must lie in the folder checkpoints/ of a run directory; export "
             "other networks in Python with focalcal.export_onnx."

@@ -16,7 +16,7 @@ _PANEL = "Shards"
 
 @dataclass(frozen=True)
 class ShardOptions:
-    """The options, as they were given: a command takes them by `packed_as`."""
+    """The options, as they were given: a command takes them by `pack_fields`."""
 
     on: Annotated[
         str, typer.Option(help="local or ray: where shards are read, side by side.", rich_help_panel=_PANEL)

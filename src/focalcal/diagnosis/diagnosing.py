@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import torch
 
 from focalcal.base.files import distinct_names
-from focalcal.base.measures import MEASURES
+from focalcal.base.measures import measure, name_event
 from focalcal.diagnosis import pairs, single
 from focalcal.diagnosis.findings import Finding, Patient
 from focalcal.predictions import Predictions, PredictionsFile, concatenate, open_predictions
@@ -133,7 +133,7 @@ def _facts(source: Predictions | PredictionsFile, patient: Patient) -> dict[str,
         **({} if isinstance(source, Predictions) else _file_facts(source)),
         "kind": preds.kind,
         "of": preds.of,
-        "measured": MEASURES[preds.of].sentence,
+        "measured": measure(preds.of, name_event(preds.of, preds.class_names)).sentence,
         "samples": len(preds),
         "classes": preds.num_classes,
         "dtype": str(preds.values.dtype).removeprefix("torch."),

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from focalcal.base.measures import Of
+from focalcal.base.measures import Of, name_event
 from focalcal.diagnosis.findings import Finding, Patient, share
 from focalcal.diagnosis.pairs import row_hashes
 from focalcal.metrics.calibration_testing import judge_gaps
@@ -260,7 +260,8 @@ def score_or_confidence(patient: Patient) -> Iterator[Finding]:
     preds, statistics = patient.preds, patient.statistics
     if preds.of != "score":
         return
-    what = "One number per sample is taken for the score of class 1"
+    event = name_event(preds.of, preds.class_names) or "class 1"
+    what = f"One number per sample is taken for the score of {event}"
     advice = "If it is the confidence of an answer, and the label says whether that was right, use confidence_key and "
     advice += "correct_key: accuracy is another number then."
     if len(preds) >= _FEWEST and bool((statistics.confidence >= _LEAST_SURE).all()):

@@ -36,7 +36,7 @@ def _callback_class() -> type:
     there = [name for name in _PACKAGES if importlib.util.find_spec(name.partition(".")[0]) is not None]
     names = loaded or there[:1] or _PACKAGES[:1]
     what = "Callbacks for Lightning"
-    modules = [import_optional(name, extra="lightning", what=what, at_least="2.4") for name in names]
+    modules = [import_optional(name, extra="lightning", what=what, at_least="2.5.3") for name in names]
     return type("Callback", tuple(module.Callback for module in modules), {})
 
 

@@ -1,6 +1,7 @@
 """ONNX files of a network with its calibrator, checked with onnxruntime. Needs ``focalcal[onnx]``."""
 
 import copy
+import importlib.metadata
 import logging
 import os
 import tempfile
@@ -271,6 +272,13 @@ def _converted(exported: _Exported, inputs: dict[str, Tensor], dynamic_axes: Col
                 verbose=False,
             )
     except Exception as error:  # the exporter has many kinds, with texts of hundreds of lines
+        if _lacks_a_part_of_onnxscript(error):
+            found = importlib.metadata.version("onnxscript")
+            raise ImportError(
+                f"ONNX files need a newer onnxscript for torch {torch.__version__}, and {found} is installed: "
+                "pip install --upgrade 'focalcal[onnx]'.",
+                name="onnxscript",
+            ) from error
         raise ValueError(f"The network cannot be exported to ONNX: {_reason(error)}.") from error
     finally:
         logger.setLevel(level)
@@ -293,6 +301,15 @@ def _reason(error: BaseException) -> str:
         error = error.__cause__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__).rstrip(".")
+
+
+def _lacks_a_part_of_onnxscript(error: BaseException | None) -> bool:
+    """Tell whether torch's exporter looked for a part of onnxscript that an older one does not have."""
+    while error is not None:
+        if isinstance(error, ImportError) and str(error.name).startswith("onnxscript."):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _check(path: Path, with_logits: Path, exported: _Exported, inputs: dict[str, Tensor]) -> tuple[int, float, float]:

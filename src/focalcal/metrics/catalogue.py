@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from focalcal.base.measures import Of
+from focalcal.base.measures import Of, with_event
 
 Unit = Literal["percent", "points", "nats", "number"]
 Group = Literal["accuracy", "loss", "calibration", "parts of losses", "confidence"]
@@ -288,8 +288,8 @@ _OF_SCORES: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def describe_metric(name: str, of: Of) -> Metric:
-    """Return a metric with the words for what calibration is measured of.
+def describe_metric(name: str, of: Of, event: str | None = None) -> Metric:
+    """Return a metric with the words for what calibration is measured of; ``event`` is what class 1 is called.
 
     Examples:
         >>> describe_metric("signed_gap", "score").title, describe_metric("signed_gap", "top").title
@@ -300,7 +300,8 @@ def describe_metric(name: str, of: Of) -> Metric:
         metric = replace(metric, reading="loss of the confidence as a probability; lower is better")
     if of != "top" and name == "brier":
         metric = replace(metric, reading="squared error of the probability, 0 to 1", range=(0.0, 1.0))
-    return replace(metric, **_OF_SCORES.get(name, {})) if of == "score" else metric  # type: ignore[arg-type]
+    words = _OF_SCORES.get(name, {}) if of == "score" else {}
+    return replace(metric, **{part: with_event(text, event) for part, text in words.items()}) if words else metric  # type: ignore[arg-type]
 
 
 def names_for(names: Iterable[str], num_classes: int, of: Of) -> tuple[str, ...]:

@@ -16,6 +16,9 @@ from focalcal.metrics.samples import block_probabilities, prepare_predictions, t
 from focalcal.metrics.sums import Measurable, Sums, given
 from focalcal.predictions import Predictions
 
+# To count fewer numbers than one for so many bins, one by one, is faster than to make a table of all bins.
+_COUNTED_ALONE = 4
+
 
 @dataclass(frozen=True)
 class ClassGaps:
@@ -103,10 +106,12 @@ class ClassSums:
         place.mul_(num_classes).add_(column)
         of_label.mul_(num_classes).add_(label)
         for into, where in ((self.count, place), (self.label, of_label)):
-            if weight is None:
-                into.view(-1).add_(torch.bincount(where, minlength=into.numel()))
-            else:
+            if weight is not None:
                 into.view(-1).index_add_(0, where, weight[row] if where is place else weight)
+            elif _COUNTED_ALONE * len(where) < into.numel():
+                into.view(-1).index_add_(0, where, torch.ones_like(where))
+            else:
+                into.view(-1).add_(torch.bincount(where, minlength=into.numel()))
         self.confidence.view(-1).index_add_(0, place, p if weight is None else p * weight[row])
         each = torch.ones(len(probs), dtype=torch.float64) if weight is None else weight.double()
         if fold is not None:

@@ -2,8 +2,9 @@
 
 As for ECE (see `focalcal.metrics.gap_intervals`), with the K · M bins of all classes' probabilities. A sample lies in K
 of them at once, so that its share in a linear function is Σ_k v_kb (p_k − [label = k]) / K. Where the data is at hand,
-a second pass adds that up for every sample: with many classes almost all probabilities lie in the first bin, whose part
-is one matrix product. Of a stream, the size of a share is bounded: Σ_k |p_k − [label = k]| = 2 (1 − p_label).
+a second pass adds that up for every sample, or for every s-th of more than 32,768 independent ones, to know its spread:
+with many classes almost all probabilities lie in the first bin, whose part is one matrix product. Of a stream, the size
+of a share is bounded: Σ_k |p_k − [label = k]| = 2 (1 − p_label).
 
 What a perfectly calibrated model would show is drawn with the covariances of classes where the data is at hand and
 there are at most 600 bins in all (of at most 4,096 rows, spread over the data). Otherwise its quantile is that of a
@@ -33,6 +34,8 @@ from focalcal.predictions import Predictions
 Array = npt.NDArray[np.float64]
 
 _MOST_COVARIANCES, _ROWS_OF_COVARIANCE, _DRAWS = 600, 4096, 1000
+# The spread of so many independent samples is known to about 1%.
+_ROWS_OF_VARIANCE = 2**14
 
 
 class FoldedClassSums:
@@ -46,16 +49,24 @@ class FoldedClassSums:
     """
 
     def __init__(self, num_classes: int, bins: int, weighted: bool, clusters: Tensor | None = None) -> None:
-        self.folds = [ClassSums.zeros(num_classes, bins, weighted) for _ in range(FOLDS)]
+        shape = FOLDS, bins, num_classes
+        counts = torch.zeros(2, *shape, dtype=torch.float64 if weighted else torch.int64)
+        confidence, totals = torch.zeros(shape, dtype=torch.float64), torch.zeros(FOLDS, num_classes).double()
+        self._sums = ClassSums(counts[0], counts[1], confidence, totals)
         self._rows, self._clusters = 0, clusters
+
+    @property
+    def folds(self) -> list[ClassSums]:
+        """The sums of each fold."""
+        sums = self._sums
+        parts = zip(sums.count, sums.label, sums.confidence, sums.totals, strict=True)
+        return [ClassSums(*each) for each in parts]
 
     def add(self, probs: Tensor, label: Tensor, weight: Tensor | None) -> None:
         """Add the next rows of the data."""
         end = self._rows + len(probs)
-        fold = None if self._clusters is None else self._clusters[self._rows : end] % FOLDS
-        for number, sums in enumerate(self.folds):
-            part = slice((number - self._rows) % FOLDS, None, FOLDS) if fold is None else fold == number
-            sums.add(probs[part], label[part], None if weight is None else weight[part])
+        unit = torch.arange(self._rows, end) if self._clusters is None else self._clusters[self._rows : end]
+        self._sums.add(probs, label, weight, unit % FOLDS)
         self._rows = end
 
     def total(self) -> ClassSums:
@@ -164,29 +175,48 @@ class ClasswiseInterval:
         # Rounding may put the effective number of one weighted sample a hair above 1.
         if self._sums.mass**2 <= float((self._mass**2).sum()) * (1 + 1e-9):
             return UNKNOWN
-        high = min(self.estimate + self._bound(self._shares[1], level)[1], 1.0)
+        high = min(self.estimate + self._allowance(self._shares[1], level), 1.0)
         # How samples of a cluster depend on each other, by chance too, is not known.
         if self._clusters is None and self.estimate <= self._chance_quantile((1 + level) / 2):
             return 0.0, high
-        mean, allowance = self._bound(self._shares[0], level)
+        allowance = self._allowance(self._shares[0], level)
+        mean = float((self._directions[:-1] * self._sums.gap).sum()) / self._sums.mass / self._preds.num_classes
         return min(max(mean - allowance, 0.0), self.estimate), high
+
+    @cached_property
+    def _rows(self) -> slice:
+        """The rows that standard errors are known from: all, or evenly spread ones of very many independent ones."""
+        if self._clusters is not None or self._preds.weights is not None:
+            return slice(None)
+        stride = max(len(self._preds) // _ROWS_OF_VARIANCE, 1)
+        # Of every fold as many.
+        return slice(None, None, stride + (stride % FOLDS == 0))
+
+    @cached_property
+    def _directions(self) -> Array:
+        """The direction that the other folds choose, for each fold, and that of the estimate: (F + 1, M, K)."""
+        return np.concatenate([self._sums.lower_directions(), self._sums.upper_direction()])
 
     @cached_property
     def _shares(self) -> Array:
         """Sums of each sample, (2, N): in the direction that the other folds choose, and in that of the estimate."""
-        directions = np.concatenate([self._sums.lower_directions(), self._sums.upper_direction()])
-        return sample_shares(self._preds, directions, self._unit % FOLDS) / self._preds.num_classes
+        preds, rows = self._preds, self._rows
+        chosen = preds if rows.step in (None, 1) else preds.select(torch.arange(len(preds))[rows])
+        return sample_shares(chosen, self._directions, self._unit[rows] % FOLDS) / preds.num_classes
 
-    def _bound(self, share: Array, level: float) -> tuple[float, float]:
-        """Return the mean of shares, and what is to be allowed for its error."""
+    def _allowance(self, share: Array, level: float) -> float:
+        """Return what is to be allowed for the error of the mean of shares."""
         total = self._sums.mass
         z = z_score(level, math.inf if self._clusters is None else float((self._mass > 0).sum() - 1))
-        parts = sum_at(self._unit, self._weight.numpy() * share, len(self._mass))
-        mean = float(parts.sum()) / total
-        error = math.sqrt(float(((parts - mean * self._mass) ** 2).sum())) / total
+        rows, size = self._rows, len(self._mass)
+        parts = sum_at(self._unit[rows], self._weight.numpy()[rows] * share, size)
+        mass = sum_at(self._unit[rows], self._weight.numpy()[rows], size)
+        mean = float(parts.sum() / mass.sum())
+        # Where only some rows are looked at, they know the spread of all.
+        error = math.sqrt(float(((parts - mean * mass) ** 2).sum()) / (mass.sum() * total))
         # What one sample adds is at most 2/K here, where it is at most 1 for ECE.
         margin = 2 / self._preds.num_classes * float((self._mass**2).sum()) / total**2
-        return mean, z * error + z**2 * margin
+        return z * error + z**2 * margin
 
     def _chance_quantile(self, probability: float) -> float:
         """Return a quantile of the classwise-ECE that a perfectly calibrated model would show."""
@@ -218,10 +248,10 @@ def sample_shares(preds: Predictions, directions: Array, fold: npt.NDArray[np.in
         place = bin_index(p, bins)
         label = block.hard_labels
         place_of_label = bin_index(probs.gather(1, label[:, None])[:, 0], bins)
-        first = probs @ v[:, 0].T
+        first = v[:, 0] @ probs.T
         rows, own = torch.arange(len(block)), torch.from_numpy(fold[part])
         for which, chosen in enumerate((own, torch.full_like(own, FOLDS))):
-            share = first[rows, chosen] - v[chosen, place_of_label, label]
+            share = first[chosen, rows] - v[chosen, place_of_label, label]
             share.index_add_(0, row, (v[chosen[row], place, column] - v[chosen[row], 0, column]) * p)
             found[which, part] = share
         start = part.stop

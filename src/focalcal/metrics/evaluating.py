@@ -7,7 +7,7 @@ from typing import Any, cast, get_args
 
 from torch import Tensor
 
-from focalcal.base.measures import MEASURES
+from focalcal.base.measures import MEASURES, name_event
 from focalcal.metrics.binning import check_bins
 from focalcal.metrics.bootstrap.interval_methods import Interval
 from focalcal.metrics.bootstrap.intervals import check_names, check_resampling, replicate, without_loss_parts
@@ -27,6 +27,8 @@ from focalcal.metrics.samples import (
     block_statistics,
     cluster_numbers,
     confidence_samples,
+    count_clusters,
+    note_on_clusters,
     predictions_of,
     prepare_predictions,
 )
@@ -122,10 +124,11 @@ def evaluate(
             for column in columns
         }
         evaluation = replace(evaluation, by=tables)
-        notes = (*notes, *_notes_on_units(data, request), *label_notes(data, columns))
+        notes = (*notes, *_notes_on_units(data), *label_notes(data, columns))
     else:
         evaluation = evaluate_file(source, request)
-    return replace(evaluation, notes=(*notes, *evaluation.notes))
+    event = name_event(source.of, source.class_names)
+    return replace(evaluation, notes=(*notes, *evaluation.notes), event=event)
 
 
 def _opened(preds: Predicted | Any, by: str | Sequence[str] | None) -> Predictions | PredictionsFile:
@@ -149,12 +152,9 @@ def _masking_note(source: Predictions | PredictionsFile) -> str:
     )
 
 
-def _notes_on_units(preds: Predictions, request: EvaluationRequest) -> list[str]:
+def _notes_on_units(preds: Predictions) -> list[str]:
     clusters = cluster_numbers(preds)
-    if clusters is None or not request.intervals:
-        return []
-    number = int(clusters.max()) + 1
-    return [f"Samples of one cluster depend on each other: intervals are those of {number:,} clusters."]
+    return [] if clusters is None else [note_on_clusters(count_clusters(clusters, preds.weights))]
 
 
 def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Evaluation:
@@ -203,6 +203,7 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
         methods=methods,
         calibration_test=judge_gaps(honest.binned) if "ece" in found else None,
         of=preds.of,
+        event=name_event(preds.of, preds.class_names),
     )
 
 

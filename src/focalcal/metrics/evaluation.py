@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from focalcal.base.files import null_for_nan
-from focalcal.base.measures import MEASURES, Of
+from focalcal.base.measures import Of, measure
 from focalcal.metrics.catalogue import METRICS, IntervalMethod, describe_metric
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class Evaluation:
         calibration_test: The test of "perfectly calibrated"; None where there is no ECE.
         of: What calibration was measured of, as in ``Predictions``.
         by: Tables of groups by the name of their column; see `groups`.
+        event: What class 1 is called, where predictions are its score and it has a name.
 
     Examples:
         >>> evaluation = Evaluation({"ece": 0.031, "mce": float("nan")}, n=100, num_classes=2, bins=15)
@@ -113,6 +114,7 @@ class Evaluation:
     calibration_test: CalibrationTest | None = None
     of: Of = "top"
     by: Mapping[str, GroupTable] = field(default_factory=dict)
+    event: str | None = None
 
     def __getitem__(self, metric: str) -> float:
         return self.values[metric]
@@ -131,6 +133,7 @@ class Evaluation:
             {
                 "n": self.n,
                 "of": self.of,
+                "measured": measure(self.of, self.event).sentence,
                 "num_classes": self.num_classes,
                 "bins": self.bins,
                 "level": self.level,
@@ -167,7 +170,7 @@ class Evaluation:
         with_intervals = f", {self._percent} intervals" if self.intervals else ""
         classes = "" if self.of == "confidence" else f", {self.num_classes} classes"
         size = f"{self.n:,} samples{classes}, {self.bins} bins{with_intervals}"
-        lines = [f"Evaluation of {size}; calibration of {MEASURES[self.of].title}"]
+        lines = [f"Evaluation of {size}; calibration of {measure(self.of, self.event).title}"]
         lines += [f"  {row[0]:{title}}  {row[1]:>{number}}  {row[2]}".rstrip() for row in rows]
         return "\n".join([*lines, *(f"  {note}" for note in self._sentences())])
 
@@ -182,7 +185,7 @@ class Evaluation:
     def _rows(self) -> list[tuple[str, str, str]]:
         return [
             (
-                describe_metric(name, self.of).heading if name in METRICS else name,
+                describe_metric(name, self.of, self.event).heading if name in METRICS else name,
                 _text(value),
                 _interval_text(self.intervals.get(name)),
             )

@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv, ndtri, stdtrit
+from scipy.special import betaincinv, ndtr, ndtri, stdtr, stdtrit
 
 from focalcal.metrics.independent_units import Bins, Units, other_folds
 
@@ -183,6 +183,11 @@ def allowance(units: Units, direction: Array, mean: float, level: float) -> floa
     """Return z standard errors, and z²/n for where errors are rare."""
     z = z_score(level, units.degrees)
     return z * units.error(direction, mean) + z**2 / units.effective
+
+
+def tail(score: float, degrees: float = math.inf) -> float:
+    """Return how probable no larger a score is, of a normal distribution, or of Student's with degrees of freedom."""
+    return float(ndtr(score) if math.isinf(degrees) else stdtr(degrees, score))
 
 
 def z_score(level: float, degrees: float = math.inf) -> float:

@@ -28,10 +28,12 @@ class Contrast:
     """Difference between the mean of each of G groups and that of all other samples; (G,) each.
 
     Attributes:
+        mean: Of the group.
         difference: The group less the rest; NaN where there is no rest.
         p_value: Of no difference, two-sided, not corrected; NaN where there are too few samples to say.
     """
 
+    mean: Array
     difference: Array
     p_value: Array
 
@@ -123,7 +125,7 @@ class GroupMoments:
     def _contrast(self, group: "_Moments", rest: "_Moments", floors: list[Array]) -> Contrast:
         variances = [np.maximum(each.variance, floor) for each, floor in zip((group, rest), floors, strict=True)]
         few = (self.samples < FEWEST_SAMPLES) | (_rest(self.samples) < FEWEST_SAMPLES)
-        return _test(group.mean - rest.mean, np.sqrt(sum(variances)), few)
+        return _test(group.mean, rest.mean, np.sqrt(sum(variances)), few)
 
 
 @dataclass(frozen=True)
@@ -180,14 +182,15 @@ def cluster_contrast(values: Array, weight: Array, codes: Tensor, groups: int, c
     present = sum_at(of_group, (inside_mass > 0).astype(np.float64), groups)
     variance *= _divide(present, present - 1)
     few = (present < FEWEST_SAMPLES) | (_rest(mass) <= 0)
-    return _test(mean - others, np.sqrt(variance), few, present - 1)
+    return _test(mean, others, np.sqrt(variance), few, present - 1)
 
 
-def _test(difference: Array, error: Array, few: npt.NDArray[np.bool_], degrees: Array | None = None) -> Contrast:
+def _test(mean: Array, rest: Array, error: Array, few: npt.NDArray[np.bool_], degrees: Array | None = None) -> Contrast:
+    difference = mean - rest
     score = -np.abs(np.divide(difference, error, out=np.full_like(error, np.nan), where=error > 0))
     tail = ndtr(score) if degrees is None else stdtr(np.maximum(degrees, 1), score)
     p_value = np.where(difference == 0, 1.0, np.minimum(2 * tail, 1.0))
-    return Contrast(difference, np.where(few, np.nan, p_value))
+    return Contrast(mean, difference, np.where(few, np.nan, p_value))
 
 
 def _rest(values: Array) -> Array:

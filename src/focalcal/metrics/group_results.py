@@ -29,11 +29,13 @@ class GroupTest:
         p_value: NaN where the group has too few samples to be tested.
         adjusted_p_value: After Holm's correction for the number of groups.
         difference: The group less the rest, where that is what is tested.
+        value: That of the group itself.
     """
 
     p_value: float
     adjusted_p_value: float
     difference: float | None = None
+    value: float | None = None
 
     @property
     def is_significant(self) -> bool:
@@ -42,7 +44,7 @@ class GroupTest:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything in numbers."""
-        given = {} if self.difference is None else {"difference": self.difference}
+        given = {} if self.difference is None else {"value": self.value, "difference": self.difference}
         p_values = {"p_value": self.p_value, "adjusted_p_value": self.adjusted_p_value}
         return {**given, **p_values, "significant": self.is_significant}
 
@@ -72,24 +74,44 @@ class GroupResult:
         if self.calibration.is_significant:
             found.append("miscalibrated")
         if self.gap.is_significant and self.gap.difference is not None:
-            found.append(f"{_short_gap(self.evaluation.of)} {'above' if self.gap.difference > 0 else 'below'} the rest")
+            side = "above" if self.gap.difference > 0 else "below"
+            how = f"{side} the rest" if self.has_worse_gap else "nearer to 0 than the rest"
+            found.append(f"{_short_gap(self.evaluation)} {how}")
         if self.error.is_significant and self.error.difference is not None:
             found.append(f"error {'above' if self.error.difference > 0 else 'below'} the rest")
         return tuple(found)
+
+    @property
+    def has_worse_gap(self) -> bool:
+        """Whether its mean gap is significantly further from 0 than that of the rest, which is not off itself."""
+        test = self.gap
+        if not test.is_significant or test.difference is None or test.value is None:
+            return False
+        return abs(test.value) > abs(test.value - test.difference)
+
+    @property
+    def has_worse_error(self) -> bool:
+        """Whether its error is significantly larger than that of the rest."""
+        return self.error.is_significant and (self.error.difference or 0.0) > 0
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether something is known to be wrong with it; a group may also differ because the rest is off."""
+        return self.calibration.is_significant or self.has_worse_gap or self.has_worse_error
 
     @property
     def severity(self) -> tuple[float, float, float]:
         """Amount that is known to be wrong with it; small groups do not come first because of their noise."""
         low, _ = self.evaluation.intervals.get("ece", (math.nan, math.nan))
         at_least = 0.0 if math.isnan(low) or not self.calibration.is_significant else low
-        gap = abs(self.gap.difference or 0.0) if self.gap.is_significant else 0.0
-        error = (self.error.difference or 0.0) if self.error.is_significant else 0.0
+        gap = abs(self.gap.difference or 0.0) if self.has_worse_gap else 0.0
+        error = (self.error.difference or 0.0) if self.has_worse_error else 0.0
         return at_least, gap, error
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything in lists, dicts and numbers."""
         tests = {name: getattr(self, name).to_dict() for name in ("gap", "error", "calibration")}
-        return {**self.evaluation.to_dict(), "tests": tests, "findings": list(self.findings)}
+        return {**self.evaluation.to_dict(), "tests": tests, "findings": list(self.findings), "is_worse": self.is_worse}
 
 
 @dataclass(frozen=True)
@@ -116,16 +138,20 @@ class GroupTable:
         return next((one.evaluation.of for one in self.results.values()), "top")
 
     @property
+    def _event(self) -> str | None:
+        return next((one.evaluation.event for one in self.results.values()), None)
+
+    @property
     def worst(self) -> GroupResult | None:
-        """The group of which most is known to be wrong; None where nothing is significant."""
-        found = [result for result in self.results.values() if max(result.severity) > 0 or result.findings]
+        """The group of which most is known to be wrong; None where nothing is."""
+        found = [result for result in self.results.values() if result.is_worse]
         return max(found, key=lambda result: (result.severity, result.evaluation.n), default=None)
 
     def ordered(self) -> list[GroupResult]:
         """All groups: the worst first, then by the number of samples."""
         return sorted(
             self.results.values(),
-            key=lambda one: (len(one.findings) > 0, one.severity, one.evaluation.n),
+            key=lambda one: (one.is_worse, one.severity, one.evaluation.n),
             reverse=True,
         )
 
@@ -141,11 +167,19 @@ class GroupTable:
             if failed
             else "no group fails the test of calibration"
         ]
-        for what, title in (("gap", describe_metric("signed_gap", self._of).title), ("error", "error")):
-            names = [one.name for one in results if getattr(one, what).is_significant]
+        gap = describe_metric("signed_gap", self._of, self._event).title
+        for names, what in (
+            (
+                [one.name for one in results if one.has_worse_gap],
+                f"significantly further from 0 in {gap} than the rest",
+            ),
+            ([one.name for one in results if one.has_worse_error], "significantly higher in error than the rest"),
+        ):
             if names:
-                verb = "differs" if len(names) == 1 else "differ"
-                parts.append(f"{_named(names)} {verb} significantly from the rest in {title}")
+                parts.append(f"{_named(names)} {'is' if len(names) == 1 else 'are'} {what}")
+        better = [one.name for one in results if one.findings and not one.is_worse]
+        if better:
+            parts.append(f"{_named(better)} {'differs' if len(better) == 1 else 'differ'} from the rest for the better")
         if len(parts) == 1:
             parts.append("none differs significantly from the rest")
         worst = "" if self.worst is None else f" Worst: {_describe(self.worst)}."
@@ -159,7 +193,12 @@ class GroupTable:
         """
         results = self.ordered()[:MOST_ROWS]
         names = [name for name in metrics or TABLE_METRICS if any(name in one.evaluation.values for one in results)]
-        headings = [self.column, "finding", "n", *(describe_metric(name, self._of).heading for name in names)]
+        headings = [
+            self.column,
+            "finding",
+            "n",
+            *(describe_metric(name, self._of, self._event).heading for name in names),
+        ]
         return headings, [
             [
                 one.name,
@@ -194,18 +233,18 @@ class GroupTable:
         return content
 
 
-def _short_gap(of: Of) -> str:
-    return describe_metric("signed_gap", of).title.removeprefix("mean ")
+def _short_gap(evaluation: Evaluation) -> str:
+    return describe_metric("signed_gap", evaluation.of, evaluation.event).title.removeprefix("mean ")
 
 
 def _describe(result: GroupResult) -> str:
-    values = result.evaluation.values
+    found = result.evaluation
     parts = [", ".join(result.findings)]
-    shown = [name for name in ("signed_gap", "error", "ece") if name in values]
-    parts += [
-        f"{describe_metric(name, result.evaluation.of).title} {METRICS[name].format(values[name])}" for name in shown
-    ]
-    return f"{result.name} ({'; '.join(parts)}; n = {result.evaluation.n:,})"
+    for name in ("signed_gap", "error", "ece"):
+        if name in found.values:
+            metric = describe_metric(name, found.of, found.event)
+            parts.append(f"{metric.title} {metric.format(found.values[name])}")
+    return f"{result.name} ({'; '.join(parts)}; n = {found.n:,})"
 
 
 def _named(names: Sequence[str]) -> str:

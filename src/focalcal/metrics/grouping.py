@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from focalcal.base.measures import name_event
 from focalcal.base.suggestions import did_you_mean
 from focalcal.metrics.bootstrap.differences import holm
 from focalcal.metrics.evaluation import Evaluation, EvaluationRequest
@@ -182,8 +183,8 @@ def make_tests(gap: Contrast, error: Contrast, p_values: Sequence[float]) -> lis
     """Correct the p-values of each question for the number of groups: tests of gap, error and calibration by group."""
 
     def compared(contrast: Contrast) -> list[GroupTest]:
-        p, differences = contrast.p_value.tolist(), contrast.difference.tolist()
-        return [GroupTest(*each) for each in zip(p, holm(p), differences, strict=True)]
+        p, means, differences = (part.tolist() for part in (contrast.p_value, contrast.mean, contrast.difference))
+        return [GroupTest(*each) for each in zip(p, holm(p), differences, means, strict=True)]
 
     calibration = [GroupTest(*each) for each in zip(p_values, holm(p_values), strict=True)]
     return list(zip(compared(gap), compared(error), calibration, strict=True))
@@ -212,7 +213,8 @@ def _simple_evaluations(
     sizes = torch.bincount(codes, minlength=number).tolist()
     each = [{name: float(found[name][i]) for name in names} for i in range(number)]
     shape = preds.num_classes, request.bins
-    return [Evaluation(one, size, *shape, of=preds.of) for one, size in zip(each, sizes, strict=True)]
+    event = name_event(preds.of, preds.class_names)
+    return [Evaluation(one, size, *shape, of=preds.of, event=event) for one, size in zip(each, sizes, strict=True)]
 
 
 def _only(stats: SampleStatistics, chosen: Tensor) -> SampleStatistics:

@@ -18,7 +18,7 @@ from focalcal.metrics.binning import BinSums, bin_index, check_bins, equal_width
 from focalcal.metrics.bootstrap.interval_methods import UNKNOWN
 from focalcal.metrics.bootstrap.intervals import check_resampling
 from focalcal.metrics.calibration_error import mce
-from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.metrics.classwise_interval import ClasswiseInterval, FoldedClassSums
 from focalcal.metrics.gap_intervals import (
     AbsoluteGaps,
@@ -278,4 +278,4 @@ def calibration_intervals(
     if len(preds) < 2:
         raise ValueError(f"An interval needs at least 2 samples, and there are {len(preds)}.")
     errors = CalibrationErrors(preds, bins, seed=seed)
-    return {name: errors.interval(name, level) for name in errors.estimates}
+    return {name: errors.interval(name, level) for name in names_for(errors.estimates, preds.num_classes, preds.of)}

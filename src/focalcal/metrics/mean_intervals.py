@@ -37,10 +37,12 @@ class MeanIntervals:
 
     Args:
         means: Sums over all samples.
-        products: (C, C) float64 from `products_of_terms`, summed over all samples.
+        products: (C, C) float64 from `products_of_terms`, summed over all samples; or over sums of clusters.
+        clusters: Number of clusters; None where samples are independent of each other.
     """
 
-    def __init__(self, means: Means, products: Array) -> None:
+    def __init__(self, means: Means, products: Array, clusters: int | None = None) -> None:
+        self._clusters, self._degrees = clusters, math.inf if clusters is None else max(clusters - 1.0, 1.0)
         self._sums = np.array([float(getattr(means, name)) for name in COLUMNS])
         self._products = products
 
@@ -67,17 +69,19 @@ class MeanIntervals:
         return errors
 
     def _interval(self, name: str, value: float, error: float, level: float) -> Interval:
-        z, (lowest, highest) = z_score(level), METRICS[name].range
+        z, (lowest, highest) = z_score(level, self._degrees), METRICS[name].range
         if not math.isfinite(value) or math.isnan(error) or self._effective(_ALL) <= 1 + 1e-9:
             return math.nan, math.nan
         if name in _SHARES:
-            return _wilson(value, error, self._effective(_SHARES[name]), z)
+            # Clusters in which samples differ know more than a sample for each.
+            most = math.inf if self._clusters is not None and error > 0 else self._effective(_SHARES[name])
+            return _wilson(value, error, most, z)
         return max(value - z * error, lowest), min(value + z * error, highest)
 
     def _effective(self, parts: tuple[str, ...]) -> float:
-        """Return the number of samples that a share is of, (Σw)²/Σw² with weights."""
+        """Return the number of samples, or clusters, that a share is of, (Σw)²/Σw² with weights."""
         places = [COLUMNS.index(part) for part in parts]
-        squares = sum(self._products[place, place] for place in places)
+        squares = self._products[np.ix_(places, places)].sum()
         return float(self._sums[places].sum() ** 2 / squares) if squares > 0 else 0.0
 
 

@@ -18,8 +18,16 @@ from focalcal.metrics.bootstrap.differences import holm
 from focalcal.metrics.bootstrap.intervals import check_resampling
 from focalcal.metrics.evaluation import SIGNIFICANT
 from focalcal.metrics.gap_intervals import exact_bounds
-from focalcal.metrics.samples import SampleStatistics, block_statistics, cluster_numbers, prepare_predictions
+from focalcal.metrics.samples import (
+    ConfidenceSamples,
+    SampleStatistics,
+    block_statistics,
+    cluster_numbers,
+    confidence_samples,
+    prepare_predictions,
+)
 from focalcal.predictions import Predictions
+from focalcal.predictions.groups import PREDICTED
 
 Array = npt.NDArray[np.float64]
 
@@ -67,10 +75,17 @@ class PredictedClassSums:
 
     def add(self, stats: SampleStatistics, probs: Tensor) -> None:
         """Add samples with their (N, K) probabilities."""
-        w, sure = stats.mass, probs.gather(1, stats.prediction[:, None])[:, 0]
-        terms = (w, w * sure, w * stats.right, w.square(), w.square() * sure * (1 - sure))
+        sure = probs.gather(1, stats.prediction[:, None])[:, 0]
+        self._add(stats.prediction, sure, stats.right, stats.mass)
+
+    def add_answers(self, named: Tensor, answers: ConfidenceSamples) -> None:
+        """Add answers, each of which named a class (N,)."""
+        self._add(named, answers.confidence, answers.correct, answers.mass)
+
+    def _add(self, prediction: Tensor, sure: Tensor, right: Tensor, w: Tensor) -> None:
+        terms = (w, w * sure, w * right, w.square(), w.square() * sure * (1 - sure))
         for row, term in zip(self._sums, terms, strict=True):
-            row += sum_by_index(stats.prediction, len(row), term)
+            row += sum_by_index(prediction, len(row), term)
 
     def classes(self, level: float = 0.90, independent: bool = True) -> PredictedClasses:
         """Return the table; where samples are not independent of each other, without intervals and p-values."""
@@ -109,6 +124,9 @@ def _tail(k: Array, n: Array, p: Array) -> Array:
 def calibration_by_class(preds: Predictions, *, level: float = 0.90) -> PredictedClasses:
     """Compute confidence and accuracy by predicted class, with intervals and p-values.
 
+    Of pairs of confidence and correct, the classes are those that the answers named, in the order of
+    ``preds.groups["predicted"].names``.
+
     Args:
         preds: Predictions with labels.
         level: Level of the intervals, which are those of single classes.
@@ -121,7 +139,18 @@ def calibration_by_class(preds: Predictions, *, level: float = 0.90) -> Predicte
     """
     check_resampling(1, level)
     preds = prepare_predictions(preds)
+    independent = cluster_numbers(preds) is None
+    if has_named_classes(preds):
+        named = preds.groups[PREDICTED]
+        answers = PredictedClassSums(len(named.names))
+        answers.add_answers(named.codes, confidence_samples(preds))
+        return answers.classes(level, independent)
     sums = PredictedClassSums(preds.num_classes)
     for stats, probs in block_statistics(preds):
         sums.add(stats, probs)
-    return sums.classes(level, independent=cluster_numbers(preds) is None)
+    return sums.classes(level, independent)
+
+
+def has_named_classes(preds: Predictions) -> bool:
+    """Return whether these are pairs of confidence and correct of which it is known which class each answer named."""
+    return preds.of == "confidence" and PREDICTED in preds.groups

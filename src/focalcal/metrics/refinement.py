@@ -16,7 +16,7 @@ descend from there. No part is negative: T = 1 is among the candidates.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
@@ -52,11 +52,13 @@ class LossSplit:
         total: the mean loss.
         refinement: the mean loss after the best temperature.
         temperature: that temperature; 1 where none is better than leaving the predictions alone, NaN if undefined.
+        around: each sample's loss next to that temperature with its derivatives in log(1/T), (3, N), if it is at hand.
     """
 
     total: float
     refinement: float
     temperature: float
+    around: Tensor | None = field(default=None, repr=False, compare=False)
 
     @property
     def calibration(self) -> float:
@@ -180,17 +182,21 @@ def _split_brier(preds: Predictions, logits: Tensor, total: float, temperature: 
     some = objective.rows(len(logits) // _SAMPLED_ROWS)
     found = _descend(objective, found.u if some is objective else _descend(some, found.u).u)
     # Both columns of a score have the same squared error, of which its Brier score has one.
-    least = found.loss if preds.of == "top" else found.loss / 2
-    return LossSplit(total, least, math.exp(-found.u)) if least <= total else LossSplit(total, total, 1.0)
+    of_both = 1 if preds.of == "top" else 2
+    least = found.loss / of_both
+    if least > total:
+        return LossSplit(total, total, 1.0)
+    return LossSplit(total, least, math.exp(-found.u), found.samples / of_both)
 
 
 class _Point(NamedTuple):
-    """A mean Brier score at u = log(1/T), with its derivatives in u."""
+    """A mean Brier score at u = log(1/T), with its derivatives in u; and those of each sample, (3, N)."""
 
     u: float
     loss: float
     slope: float
     curvature: float
+    samples: Tensor
 
 
 @dataclass(frozen=True)
@@ -213,13 +219,14 @@ class _Brier:
         beta, (count, classes) = math.exp(u), self.values.shape
         rows = min(count, max(1, _BLOCK_NUMBERS // classes))
         scratch = self.values.new_empty(3, rows, classes)
-        sums = torch.zeros(3, dtype=torch.float64)
+        parts = []
         for start in range(0, count, rows):
             block = slice(start, start + rows)
-            terms = _brier_terms(self.values[block], self.labels[block], beta, scratch)
-            sums += terms.sum(1) if self.weights is None else terms @ self.weights[block]
-        loss, slope, curvature = (sums / (count if self.weights is None else self.weights.sum())).tolist()
-        return _Point(u, loss, beta * slope, beta * slope + beta * beta * curvature)
+            parts.append(_brier_terms(self.values[block], self.labels[block], beta, scratch))
+        samples = _in_log_temperature(torch.cat(parts, dim=1), beta)
+        means = samples.mean(1) if self.weights is None else samples @ self.weights / self.weights.sum()
+        loss, slope, curvature = means.tolist()
+        return _Point(u, loss, slope, curvature, samples)
 
 
 def losses_around(preds: Predictions, loss: Literal["nll", "brier"], temperature: float) -> Tensor:
@@ -238,10 +245,15 @@ def losses_around(preds: Predictions, loss: Literal["nll", "brier"], temperature
         terms(values[start : start + rows], labels[start : start + rows], beta, scratch)
         for start in range(0, len(values), rows)
     ]
-    value, slope, curvature = torch.cat(parts, dim=1)
-    found = torch.stack([value, beta * slope, beta * slope + beta * beta * curvature])
+    found = _in_log_temperature(torch.cat(parts, dim=1), beta)
     # Both columns of a score have the same squared error, of which its Brier score has one.
     return found / 2 if loss == "brier" and preds.of != "top" else found
+
+
+def _in_log_temperature(terms: Tensor, beta: float) -> Tensor:
+    """Turn losses and their derivatives in β, (3, N), into those in u = log β."""
+    value, slope, curvature = terms
+    return torch.stack([value, beta * slope, beta * slope + beta * beta * curvature])
 
 
 def _nll_terms(values: Tensor, labels: Tensor, beta: float, scratch: Tensor) -> Tensor:

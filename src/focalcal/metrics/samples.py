@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from focalcal.base.chunks import chunk_rows
+from focalcal.metrics.catalogue import METRICS
 from focalcal.predictions import Kind, Predictions
 from focalcal.predictions.masking import drop_masked
 from focalcal.predictions.rows import check_kind
@@ -24,6 +25,8 @@ from focalcal.predictions.rows import check_kind
 # more than its outputs, and the number of samples is what must not be large.
 _BLOCK_VALUES = 2**18
 _BLOCK_ROWS = 2**16
+# Of fewer clusters than this the spread is not known well.
+FEW_CLUSTERS = 30
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,11 @@ class StatisticsStore:
                 self._columns.setdefault(field.name, column.new_empty(self._capacity))[part] = column
         self._length += len(stats)
 
+    def rescale(self, factor: float) -> None:
+        """Multiply all weights so far by a power of two."""
+        if "weight" in self._columns:
+            self._columns["weight"][: self._length] *= factor
+
     def joined(self) -> SampleStatistics:
         """Return the statistics of everything added."""
         columns: dict[str, Any] = {name: column[: self._length] for name, column in self._columns.items()}
@@ -159,9 +167,20 @@ logits; or say what the arrays are with count(probs, labels, kind='probs').
     @wraps(function)
     def call(preds: Any, *arrays: Any, kind: Kind | None = None, **options: Any) -> Any:
         made = predictions_of(function.__name__, preds, arrays, kind) if arrays or kind is not None else preds
+        _check_measure(function.__name__, made)
         return function(made, **options)
 
     return cast(Function, call)
+
+
+def _check_measure(name: str, preds: Any) -> None:
+    """Refuse pairs of confidence and correct for a metric that needs the probabilities of all classes."""
+    is_pairs = isinstance(preds, Predictions) and preds.of == "confidence"
+    if is_pairs and name in METRICS and "confidence" not in METRICS[name].of:
+        raise ValueError(
+            f"{name} needs the probabilities of all classes, and these predictions have the confidence of each answer "
+            "alone."
+        )
 
 
 def predictions_of(name: str, first: Any, others: Sequence[Any], kind: Kind | None) -> Predictions:
@@ -190,6 +209,22 @@ def cluster_numbers(preds: Predictions) -> Tensor | None:
         return None
     names, numbers = torch.unique(preds.clusters, return_inverse=True)
     return numbers if len(names) < len(preds) else None
+
+
+def count_clusters(clusters: Tensor, weights: Tensor | None) -> int:
+    """Count the clusters (N,) that have samples of positive weight."""
+    return len(torch.unique(clusters if weights is None else clusters[weights > 0]))
+
+
+def note_on_clusters(number: int) -> str:
+    """Say that samples depend on each other within so many clusters, and whether those are few.
+
+    Examples:
+        >>> note_on_clusters(40)
+        'Samples of one cluster depend on each other: intervals and tests are those of 40 clusters.'
+    """
+    few = "" if number >= FEW_CLUSTERS else f", and rough, because these are fewer than {FEW_CLUSTERS}"
+    return f"Samples of one cluster depend on each other: intervals and tests are those of {number:,} clusters{few}."
 
 
 def weight_exponent(weights: Tensor) -> int:

@@ -12,8 +12,8 @@ from focalcal.sweeps.result_rows import Row
 LEGEND = (
     "Each cell: published · ours, with T in brackets after temperature scaling. Ours: the mean over seeds ± their "
     "standard deviation, or one seed with its 90% interval. ✓ the published value lies inside, ✗ outside: inside the "
-    "90% prediction interval of one more run where there are several seeds; inside the bootstrap interval (widened to "
-    "our own value, which chance lifts) where there is one, which knows nothing of the spread over seeds. "
+    "90% prediction interval of one more run where there are several seeds; inside that interval (widened to our own "
+    "value) where there is one, which knows nothing of the spread over seeds. "
     "† published only: no run of ours."
 )
 _LEVEL = 0.90

@@ -135,19 +135,22 @@ def _read_folder(folder: Path) -> list[ResultSet]:
 
 
 def _is_result(folder: Path) -> bool:
-    return (folder / FILES["ece"]).is_file() or (folder / "config.yaml").is_file()
+    return (folder / FILES["ece"]).is_file() or _is_run(folder)
+
+
+def _is_run(folder: Path) -> bool:
+    return RunDirectory(folder).config.is_file()
 
 
 def _read(folder: Path) -> ResultSet:
     tables = [folder / name for name in (FILES["ece"], FILES["nll"])]
     rows, by_nll = (tuple(read_rows(table)) if table.is_file() else () for table in tables)
-    if (folder / "config.yaml").is_file():
+    if _is_run(folder):
         runs = [_of_directory(folder)]
     elif (folder / "histories").is_dir():
         runs = _of_result(folder, rows)
     else:
-        found = sorted(folder.glob("*/seed-*/config.yaml"))
-        runs = [_of_directory(config.parent) for config in found]
+        runs = [_of_directory(one) for one in sorted(folder.glob("*/seed-*")) if _is_run(one)]
     order = {loss: place for place, loss in enumerate(dict.fromkeys(row.method for row in rows))}
     runs.sort(key=lambda run: (run.seed, order.get(run.loss, len(order)), run.loss))
     return ResultSet(folder.resolve().name, folder, rows, by_nll, tuple(runs))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from focalcal.base.measures import MEASURES, Of
+from focalcal.base.measures import Of, measure, name_event
 from focalcal.metrics.binning import BinSums, equal_width_sums, mean_gap
 from focalcal.metrics.ranking import RankedSamples
 from focalcal.metrics.samples import ConfidenceSamples, confidence_samples
@@ -37,6 +37,7 @@ class ReliabilityDiagram:
         ece: Σ count · |accuracy − confidence| / Σ count: ECE, or AdaECE for bins of equal mass.
         level: Level of the confidence intervals.
         of: What calibration is measured of, as in ``Predictions``: the names of the axes.
+        event: What class 1 is called, where predictions are its score and it has a name.
     """
 
     count: Array
@@ -47,6 +48,7 @@ class ReliabilityDiagram:
     ece: float
     level: float
     of: Of = "top"
+    event: str | None = None
 
 
 def reliability_diagram(
@@ -66,7 +68,8 @@ def reliability_diagram(
         >>> diagram.count.tolist(), diagram.accuracy.tolist(), diagram.ece
         ([0.0, 4.0], [nan, 0.75], 0.0)
     """
-    return replace(_diagram_of_samples(confidence_samples(preds), bins, binning, level), of=preds.of)
+    event = name_event(preds.of, preds.class_names)
+    return replace(_diagram_of_samples(confidence_samples(preds), bins, binning, level), of=preds.of, event=event)
 
 
 def class_reliability_diagram(
@@ -144,7 +147,7 @@ def draw_reliability_diagram(
     ax.vlines(diagram.confidence, diagram.low, diagram.high, color=colour, alpha=0.6, linewidth=1.5)
     if smooth is not None:
         ax.plot(smooth.confidence, smooth.accuracy, color=colour, alpha=0.7, label="smooth curve")
-    axes = MEASURES[diagram.of]
+    axes = measure(diagram.of, diagram.event)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=axes.confidence, ylabel=axes.outcome, aspect="equal")
     ax.legend(loc="upper left")
     return ax

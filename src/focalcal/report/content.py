@@ -42,7 +42,7 @@ def _group_content(table: GroupTable) -> dict[str, Any]:
 
 def _metric_row(model: ReportedModel, name: str) -> dict[str, str]:
     """Write a metric, uncalibrated and scaled; empty where there is no such number."""
-    metric = describe_metric(name, model.before.of)
+    metric = describe_metric(name, model.before.of, model.before.event)
     row = {"title": metric.heading, "words": metric.reading}
     for key, evaluation in (("before", model.before), ("after", model.after)):
         values = {} if evaluation is None else evaluation.values
@@ -58,7 +58,7 @@ def _facts(model: ReportedModel) -> str:
     soft = ", soft labels" if model.has_soft_labels else ""
     n, k, of = model.before.n, model.before.num_classes, model.before.of
     classes = "" if of == "confidence" else f", {pluralise(k, 'class')}"
-    return f"{pluralise(n, 'sample')}{classes}{split}{soft}. {describe_measure(of)}"
+    return f"{pluralise(n, 'sample')}{classes}{split}{soft}. {describe_measure(of, model.before.event)}"
 
 
 def _tile(model: ReportedModel, name: str) -> dict[str, str]:
@@ -72,11 +72,13 @@ def _tile(model: ReportedModel, name: str) -> dict[str, str]:
             scaled += f" ({_by_chance(model.after)})"
         beside = f"{beside} · {scaled}" if beside else scaled
     return {
-        "title": {"confident_share": "≥ 99% sure"}.get(name, describe_metric(name, model.before.of).heading),
+        "title": {"confident_share": "≥ 99% sure"}.get(
+            name, describe_metric(name, model.before.of, model.before.event).heading
+        ),
         "value": write(model.before.values[name]),
         "interval": interval,
         "beside": beside,
-        "words": describe_metric(name, model.before.of).reading,
+        "words": describe_metric(name, model.before.of, model.before.event).reading,
     }
 
 

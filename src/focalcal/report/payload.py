@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from focalcal.base.measures import MEASURES
+from focalcal.base.measures import Of, measure
 from focalcal.metrics.binning import BinSums
 from focalcal.plots.reliability import diagram_of_sums
 from focalcal.plots.selective_prediction import risk_coverage_of_ranked
@@ -38,16 +38,25 @@ def nearest_bins(wanted: int, models: int) -> int:
     return min(bin_counts(models), key=lambda count: abs(count - wanted))
 
 
+def _outcomes(of: Of, event: str | None) -> list[str]:
+    """Name what comes true and what does not."""
+    if of != "score":
+        return ["right", "wrong"]
+    return ["class 1", "class 0"] if event is None else [event, f"not {event}"]
+
+
 def model_payload(model: ReportedModel, settings: ReportSettings, models: int) -> dict[str, Any]:
     """Collect everything that is drawn of one model, in a report on this number of models."""
     scaling = model.scaling
     temperatures = [stop.temperature for stop in model.stops]
+    axes = measure(model.before.of, model.before.event)
     width = usual_width(model.before.values["smooth_ece"], model.before.n)
     return {
         "name": model.name,
         "samples": model.before.n,
         "of": model.before.of,
-        "axes": {"x": MEASURES[model.before.of].confidence, "y": MEASURES[model.before.of].outcome},
+        "outcomes": _outcomes(model.before.of, model.before.event),
+        "axes": {"x": axes.confidence, "y": axes.outcome},
         "fitted": None if scaling is None else temperatures.index(scaling.temperature),
         "neutral": temperatures.index(1.0),
         "criterion": None if scaling is None else scaling.criterion,

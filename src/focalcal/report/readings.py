@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from focalcal.base.measures import MEASURES, Of
+from focalcal.base.measures import Of, measure
 from focalcal.metrics.catalogue import METRICS
 
 if TYPE_CHECKING:
@@ -46,14 +46,14 @@ def data_size(found: Evaluation) -> str:
     return f"{found.n:,} samples{classes}, {found.bins} bins"
 
 
-def describe_measure(of: Of) -> str:
-    """Say what calibration is measured of.
+def describe_measure(of: Of, event: str | None = None) -> str:
+    """Say what calibration is measured of; ``event`` is what class 1 is called.
 
     Examples:
         >>> describe_measure("score")
         'Calibration of the score, which is the probability of class 1, against how often class 1 occurs.'
     """
-    return f"Calibration of {MEASURES[of].sentence}."
+    return f"Calibration of {measure(of, event).sentence}."
 
 
 def pluralise(count: int, noun: str) -> str:

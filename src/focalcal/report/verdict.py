@@ -122,7 +122,7 @@ def _of_confidence(evaluation: Evaluation) -> str:
     words, values = tendency(evaluation), evaluation.values
     if words and evaluation.of == "score" and "mean_confidence" in values:
         rate = _percent(_outcome_rate(evaluation))
-        words += f": mean score {_percent(values['mean_confidence'])}, class 1 occurs in {rate}"
+        words += f": mean score {_percent(values['mean_confidence'])}, {evaluation.event or 'class 1'} occurs in {rate}"
     elif words and "mean_confidence" in values and "accuracy" in values:
         words += f": mean confidence {_percent(values['mean_confidence'])}, accuracy {_percent(values['accuracy'])}"
     return f"{words}." if words else ""

@@ -157,7 +157,7 @@ def translators_result(found: TranslationResult, select: str) -> SweepResult:
         title=f"{rows[0].dataset}, {rows[0].model}",
         losses=found.losses,
         lines=found.lines,
-        caption=f"{_caption(select, seeds, LEVEL, 'confidence intervals', marks='')} Error, ECE and NLL are of tokens, "
+        caption=f"{_caption(select, seeds, LEVEL, marks='')} Error, ECE and NLL are of tokens, "
         "with sentences as clusters; BLEU is cased sacreBLEU with a beam of 5, its interval by a bootstrap over "
         "sentences.",
         verdict=found.verdict,
@@ -203,7 +203,6 @@ def _caption(
     select: str,
     seeds: Mapping[str, int],
     level: float | None,
-    intervals: str = "bootstrap confidence intervals",
     marks: str = " Bold (or *…*): best. ≈: statistically indistinguishable from the best.",
 ) -> str:
     epoch = "the last epoch" if select == "last" else f"the epoch with the best validation {select}"
@@ -214,7 +213,7 @@ def _caption(
     elif counts:
         parts.append(f"mean ± standard deviation over seeds ({', '.join(counts)})")
     if level is not None and 1 in seeds.values():
-        parts.append(f"{100 * level:g}% {intervals}{' of the losses with one seed' if counts else ''}")
+        parts.append(f"{100 * level:g}% confidence intervals{' of the losses with one seed' if counts else ''}")
     spread = f"; {' and '.join(parts)}" if parts else ""
     return (
         f"Test set, {epoch}; percent; before → after temperature scaling (T by validation ECE, as in the "

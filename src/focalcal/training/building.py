@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -232,8 +233,24 @@ def build_loggers(settings: LoggingSettings, files: RunDirectory) -> list[Any]:
 
 def _logger(name: str, files: RunDirectory) -> Any:
     module, kind, package, options = _LOGGERS[name]
-    place = "save_dir" if name != "tensorboard" and name != "csv" else "root_dir"
     try:
-        return getattr(importlib.import_module(module), kind)(**{place: str(files.logs / name)}, **options)
+        make = getattr(importlib.import_module(module), kind)
+        return make(**logger_place(name, files.logs / name), **options)
     except ImportError as error:
         raise ValueError(f"logging.to={name} needs packages that are not installed: pip install {package}.") from error
+
+
+def logger_place(name: str, folder: Path) -> dict[str, Any]:
+    """Return a logger's arguments that put its files into the folder, or those of MLflow on its server."""
+    if name in ("tensorboard", "csv"):
+        return {"root_dir": str(folder)}
+    if name == "mlflow":
+        if address := os.environ.get("MLFLOW_TRACKING_URI"):
+            return {"tracking_uri": address}
+        for package in ("mlflow", "sqlalchemy"):  # mlflow-skinny lacks the latter; asked before there is a folder
+            importlib.import_module(package)
+        folder.mkdir(parents=True, exist_ok=True)
+        folder = folder.resolve()
+        # MLflow 3 no longer writes plain files, which the logger chooses by itself.
+        return {"tracking_uri": f"sqlite:///{folder / 'mlflow.db'}", "artifact_location": (folder / "files").as_uri()}
+    return {"save_dir": str(folder)}

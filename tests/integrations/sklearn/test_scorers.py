@@ -1,10 +1,13 @@
 """Scorers: the metrics, negated where lower is better, whatever classes a fold has."""
 
+import pickle
+
 import numpy as np
 import pytest
+import sklearn
 from sklearn.datasets import load_iris, make_classification
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
+from sklearn.metrics import accuracy_score, log_loss, make_scorer
 from sklearn.model_selection import cross_validate
 from sklearn.svm import LinearSVC
 
@@ -49,6 +52,43 @@ def test_weights_and_options():
     weights = np.linspace(0, 2, len(Y))
     preds = fc.Predictions.from_probs(MODEL.predict_proba(X), Y, weights=weights)
     assert MetricScorer("ece", bins=7)(MODEL, X, NAMES, sample_weight=weights) == -fc.metrics.ece(preds, bins=7)
+
+
+def test_weights_reach_a_scorer_that_asks_for_them():
+    weights = np.linspace(0.1, 2, len(Y))
+    train, test = np.flatnonzero(np.arange(len(Y)) % 2), np.flatnonzero(np.arange(len(Y)) % 2 == 0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = LogisticRegression(max_iter=500).set_fit_request(sample_weight=False)
+        scorer = MetricScorer("brier").set_score_request(sample_weight=True)
+        options = {"scoring": scorer, "return_estimator": True, "error_score": "raise"}
+        scores = cross_validate(model, X, NAMES, params={"sample_weight": weights}, cv=[(train, test)], **options)
+    (fitted,) = scores["estimator"]
+    preds = fc.Predictions.from_probs(fitted.predict_proba(X[test]), Y[test], weights=weights[test])
+    assert scores["test_score"] == pytest.approx([-fc.metrics.brier(preds)], rel=1e-12)
+
+
+def test_a_fold_that_lacks_a_class_is_measured_in_cross_validation():
+    rows = np.flatnonzero(Y < 2)[::5]
+    folds = [(np.setdiff1d(np.arange(len(Y)), rows), rows)]
+    scores = cross_validate(LogisticRegression(max_iter=500), X, NAMES, cv=folds, scoring=neg_nll, error_score="raise")
+    assert scores["test_score"][0] > -0.5
+
+
+def test_a_small_probability_of_the_first_of_two_classes_keeps_its_digits():
+    class Sure:
+        classes_ = np.array(["no", "yes"])
+
+        def predict_proba(self, X):
+            return np.column_stack([np.full(len(X), 1e-30), np.ones(len(X))])
+
+    assert neg_nll(Sure(), X[:2], np.array(["no", "yes"])) == pytest.approx(np.log(1e-30) / 2)
+
+
+def test_they_are_what_make_scorer_makes():
+    assert isinstance(neg_ece, type(make_scorer(accuracy_score)))
+    copied = pickle.loads(pickle.dumps(MetricScorer("ece", bins=7)))
+    assert repr(copied) == "MetricScorer('neg_ece', bins=7)"
+    assert copied(MODEL, X, NAMES) == MetricScorer("ece", bins=7)(MODEL, X, NAMES)
 
 
 def test_cross_validation_with_several():

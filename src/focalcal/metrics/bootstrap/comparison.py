@@ -21,7 +21,14 @@ from focalcal.metrics.bootstrap.permutation import p_values
 from focalcal.metrics.bootstrap.replicates import INTERVAL_METRICS, RESAMPLED_METRICS
 from focalcal.metrics.bootstrap.unpaired import UnpairedSet, check_alike, unpaired_differences
 from focalcal.metrics.catalogue import METRICS, names_for
-from focalcal.metrics.samples import SampleStatistics, prepare_predictions, sample_statistics
+from focalcal.metrics.samples import (
+    SampleStatistics,
+    cluster_numbers,
+    count_clusters,
+    note_on_clusters,
+    prepare_predictions,
+    sample_statistics,
+)
 from focalcal.predictions import Predictions
 
 COMPARED_METRICS = ("error", "nll", "brier", "ece", "ada_ece", "classwise_ece")
@@ -225,6 +232,7 @@ def _compare_sets(
             pair,
             {name: replace(one, adjusted_p_value=next(adjusted)) for name, one in differences.items()},
             paired=False,
+            notes=_notes_on_clusters({name: models[name] for name in pair}),
         )
         for pair, differences in zip(pairs, each, strict=True)
     ]
@@ -238,7 +246,15 @@ def _compare_pairs(
         adjusted = holm([differences[metric].p_value for differences in each])
         for differences, p_value in zip(each, adjusted, strict=True):
             differences[metric] = replace(differences[metric], adjusted_p_value=p_value)
-    return [Comparison(pair, differences) for pair, differences in zip(pairs, each, strict=True)]
+    # Paired samples are of the same clusters, those of the first model.
+    notes = _notes_on_clusters({"": next(iter(models.values())).preds})
+    return [Comparison(pair, differences, notes=notes) for pair, differences in zip(pairs, each, strict=True)]
+
+
+def _notes_on_clusters(sets: Mapping[str, Predictions]) -> tuple[str, ...]:
+    numbers = {name: cluster_numbers(preds) for name, preds in sets.items()}
+    counts = {name: count_clusters(found, sets[name].weights) for name, found in numbers.items() if found is not None}
+    return tuple(f"{name}: {note_on_clusters(count)}".removeprefix(": ") for name, count in counts.items())
 
 
 def _differences(a: _Model, b: _Model, names: tuple[str, ...], options: _Options) -> dict[str, Difference]:

@@ -78,11 +78,13 @@ class Comparison:
         names: of the two models.
         differences: by metric.
         paired: whether both are of the same samples.
+        notes: sentences about samples that depend on each other.
     """
 
     names: tuple[str, str]
     differences: dict[str, Difference]
     paired: bool = True
+    notes: tuple[str, ...] = ()
 
     def __getitem__(self, metric: str) -> Difference:
         return self.differences[metric]
@@ -112,12 +114,14 @@ class Comparison:
             "paired": self.paired,
             "metrics": {k: v.to_dict() for k, v in self.differences.items()},
             "verdict": self.verdict,
+            "notes": list(self.notes),
         }
 
     def to_markdown(self) -> str:
-        """Return a table, one row per metric."""
+        """Return a table, one row per metric, and the notes."""
         head = f"| metric | {self.names[0]} | {self.names[1]} | difference | interval | p | verdict |"
-        return "\n".join([head, "|---|---|---|---|---|---|---|", *map(_row, self.differences.values())])
+        rows = [head, "|---|---|---|---|---|---|---|", *map(_row, self.differences.values())]
+        return "\n".join([*rows, *(f"\n{note}" for note in self.notes)])
 
 
 def _title(metric: str) -> str:

@@ -84,6 +84,30 @@ class GroupReplicates:
         """The number of samples of positive weight."""
         return int(self._samples.sum())
 
+    @property
+    def used(self) -> Tensor:
+        """Which groups have samples of positive weight, (G,) bool."""
+        return self._samples[:, 0] > 0
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All sums; those of parts of the data add up."""
+        return self._sums, self._cells, self._samples
+
+    def rescale(self, factor: float) -> None:
+        """Multiply the weights of all samples so far by a power of two."""
+        self._sums *= factor
+        self._cells[:3] *= factor
+        self._cells[3:] *= factor**2
+
+    def terms(self) -> Tensor:
+        """Return the sums of each group that `Means` have, (G, columns)."""
+        return self._sums[:, : len(self._rows.columns)]
+
+    def means(self) -> Means:
+        """Return the sums over all groups."""
+        return Means(*self.terms().sum(0).unbind())
+
     def by_bin(self) -> BinSums:
         """Return the sums of each group over bins of equal width: (G, bins) each."""
         binned = self._rows.sums(self._sums).bins

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from focalcal.metrics.bootstrap.counts import Counts, counted_sums, rows_in_chunk
 from focalcal.metrics.catalogue import Source
-from focalcal.metrics.refinement import LossParts, LossSplits, loss_splits, losses_around
+from focalcal.metrics.refinement import LossParts, LossSplit, LossSplits, loss_splits, losses_around
 from focalcal.metrics.samples import SampleStatistics
 from focalcal.metrics.sums import Sums
 from focalcal.predictions import Predictions
@@ -45,8 +45,8 @@ class LossReplicates:
         splits = loss_splits(preds, statistics) if splits is None else splits
         weight = torch.ones_like(statistics.confidence) if statistics.weight is None else statistics.weight
         losses = [
-            torch.stack([statistics.nll, *_around(preds, "nll", splits.nll.temperature)], dim=1),
-            torch.stack([statistics.brier, *_around(preds, "brier", splits.brier.temperature)], dim=1),
+            torch.stack([statistics.nll, *_around(preds, "nll", splits.nll)], dim=1),
+            torch.stack([statistics.brier, *_around(preds, "brier", splits.brier)], dim=1),
         ]
         # A sample without weight may have an infinite loss.
         rows = torch.cat([torch.ones(len(weight), 1).double(), *losses], dim=1)
@@ -70,11 +70,12 @@ class LossReplicates:
         yield Sums(outputs=LossParts(*parts))
 
 
-def _around(preds: Predictions, loss: Literal["nll", "brier"], temperature: float) -> list[Tensor]:
-    """Each sample's loss a step below, at and a step above a temperature, on its parabola in log T; (N,) each."""
-    if math.isnan(temperature):
+def _around(preds: Predictions, loss: Literal["nll", "brier"], split: LossSplit) -> list[Tensor]:
+    """Each sample's loss a step below, at and a step above the best T, on its parabola in log T; (N,) each."""
+    if math.isnan(split.temperature):
         return [torch.full((len(preds),), math.nan, dtype=torch.float64)] * 3
-    value, slope, curvature = losses_around(preds, loss, temperature)
+    known = losses_around(preds, loss, split.temperature) if split.around is None else split.around
+    value, slope, curvature = known
     return [value + step * slope + step**2 / 2 * curvature for step in (-_STEP, 0.0, _STEP)]
 
 

@@ -10,15 +10,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from scipy.special import ndtr
 
 from focalcal.metrics.bootstrap.differences import Difference
 from focalcal.metrics.bootstrap.interval_methods import UNKNOWN, Interval, Method
 from focalcal.metrics.bootstrap.intervals import Replicates, replicate
 from focalcal.metrics.catalogue import METRICS
-from focalcal.metrics.gap_intervals import z_score
+from focalcal.metrics.gap_intervals import tail, z_score
 from focalcal.metrics.honest_intervals import HONEST_METRICS, CalibrationErrors
-from focalcal.metrics.samples import cluster_numbers
+from focalcal.metrics.samples import cluster_numbers, count_clusters
 from focalcal.metrics.sums import means
 from focalcal.predictions import Predictions
 
@@ -59,6 +58,7 @@ class UnpairedSet:
         seed: int,
     ) -> None:
         self.name, self.num_samples = name, _count(preds)
+        self.clusters = None if cluster_numbers(preds) is None else self.num_samples
         self._means = means(preds)
         resampled = [metric for metric in metrics if metric not in HONEST_METRICS]
         self.replicates = replicate(preds, resampled, bootstrap, seed, method, bins) if resampled else None
@@ -88,7 +88,7 @@ def _count(preds: Predictions) -> int:
     """Count the samples of positive weight, or their clusters."""
     counted = slice(None) if preds.weights is None else preds.weights > 0
     clusters = cluster_numbers(preds)
-    return len(preds.values[counted]) if clusters is None else len(np.unique(clusters[counted].numpy()))
+    return len(preds.values[counted]) if clusters is None else count_clusters(clusters, preds.weights)
 
 
 def unpaired_differences(
@@ -174,11 +174,12 @@ def _of_mean(
     estimate, error = difference.estimates[metric], math.hypot(*(_standard_error(one, metric) for one in sets))
     if not math.isfinite(estimate) or math.isnan(error):
         return (low, high), math.nan
-    reach = z_score(level) * error
+    degrees = min(math.inf if one.clusters is None else max(one.clusters - 1, 1) for one in sets)
+    reach = z_score(level, degrees) * error
     interval = min(low, estimate - reach), max(high, estimate + reach)
     if estimate == 0:
         return interval, 1.0
-    return interval, float(2 * ndtr(-abs(estimate) / error)) if error > 0 else math.nan
+    return interval, 2 * tail(-abs(estimate) / error, degrees) if error > 0 else math.nan
 
 
 def _standard_error(one: UnpairedSet, metric: str) -> float:

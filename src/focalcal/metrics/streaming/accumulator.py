@@ -20,6 +20,7 @@ from focalcal.metrics.samples import SampleStatistics
 from focalcal.metrics.streaming.group_accumulators import GroupAccumulators, gather_states
 from focalcal.metrics.streaming.running_sums import check_num_classes
 from focalcal.metrics.streaming.sketch import COMPACT, FINE, OF_GROUPS
+from focalcal.metrics.streaming.streamed_clusters import StreamedClusters
 from focalcal.metrics.streaming.streamed_evaluation import evaluate_streamed, possible_metrics, sum_means
 from focalcal.metrics.streaming.streamed_samples import StreamedSamples
 from focalcal.metrics.sums import Means
@@ -39,7 +40,9 @@ class Accumulator:
     values. Parts merged in any order give what the whole gives.
 
     Calibration errors have their intervals (see `focalcal.metrics.gap_intervals`), which need no resamples: their folds
-    go by the number of the row.
+    go by the number of the row. Samples of one image, sentence or user depend on each other: positions of outputs
+    (N, K, d1, …) are those of their sample, and ``clusters=`` names others. Then intervals and the test count 512
+    groups of clusters (14 MB more), or the clusters, as long as they are fewer.
 
     Args:
         num_classes: K, at least 2.
@@ -112,6 +115,7 @@ class Accumulator:
         labels: Any,
         weights: Any = None,
         groups: Mapping[str, Any] | None = None,
+        clusters: Any = None,
         ignore_index: int | Literal["default"] | None = "default",
     ) -> None:
         """Add a batch: numpy or torch, any float type, any device; (N, K) or (N, K, d1, …).
@@ -122,9 +126,11 @@ class Accumulator:
         Args:
             logits: outputs before the softmax.
             probs: outputs that sum to 1.
-            labels: (N,) or (N, d1, …) integers, or class probabilities (or counts) of the outputs' shape.
+            labels: (N,) or (N, d1, …) integers, or class probabilities of the outputs' shape.
             weights: (N,) or (N, d1, …), at least 0.
             groups: Columns by name, of text or whole numbers, (N,) or (N, d1, …); those of ``by`` are needed.
+            clusters: Text or whole numbers, (N,) or (N, d1, …): the image, sentence or user of each sample, the same
+                in every batch. With extra dimensions the sample is the cluster, unless other ones are passed.
             ignore_index: positions with this label are left out, instead of the accumulator's.
 
         Raises:
@@ -136,8 +142,13 @@ class Accumulator:
         outputs = cpu_tensor(probs if logits is None else logits, WORDS[kind])
         of, _ = Columns(of=self._data.of).measure(count_columns(outputs))
         ignored = self.ignore_index if ignore_index == "default" else ignore_index
-        rows = prepare_rows(kind, outputs, labels, weights=weights, groups=groups, ignore_index=ignored)
+        rows = prepare_rows(
+            kind, outputs, labels, weights=weights, groups=groups, clusters=clusters, ignore_index=ignored
+        )
+        if clusters is None and rows.clusters is not None:
+            rows = replace(rows, clusters=rows.clusters + self._data.next_sample)
         self.add(from_rows(rows, kind, Description(of=of)))
+        self._data.next_sample += len(outputs)
 
     def add(self, preds: Predictions) -> None:
         """Add predictions that have been checked; their masked classes do not count as classes."""
@@ -220,7 +231,17 @@ class Accumulator:
 
     def group_tables(self, request: EvaluationRequest) -> dict[str, GroupTable]:
         """Evaluate the groups of each column."""
-        return self._groups.tables(request, self._data.has_clusters)
+        return self._groups.tables(request, self._data.clusters is not None)
+
+    @property
+    def clusters(self) -> StreamedClusters | None:
+        """Sums of clusters, where samples depend on each other."""
+        return self._data.clusters
+
+    @property
+    def exponent(self) -> int:
+        """Of the power of two that weights are divided by, so far."""
+        return self._data.sums.exponent or 0
 
     def means(self) -> Means:
         """Return the sums that means are made of."""

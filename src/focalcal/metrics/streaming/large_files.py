@@ -7,20 +7,17 @@ from dataclasses import replace
 from typing import cast
 
 import torch
-from torch import Tensor
 
 from focalcal.metrics.bootstrap.counts import bootstrap_counts, count_once, drawable
 from focalcal.metrics.bootstrap.groups import GROUPS, ONE_BY_ONE, GroupReplicates, deal
 from focalcal.metrics.bootstrap.intervals import Replicates
 from focalcal.metrics.bootstrap.replicates import RESAMPLED_METRICS, Resampler, resample_samples
-from focalcal.metrics.calibration_testing import judge_gaps
 from focalcal.metrics.catalogue import METRICS, Method
 from focalcal.metrics.evaluation import Evaluation, EvaluationRequest
-from focalcal.metrics.honest_intervals import HonestIntervals
 from focalcal.metrics.samples import SampleStatistics, StatisticsStore
 from focalcal.metrics.streaming.accumulator import Accumulator
-from focalcal.metrics.streaming.clustered_gaps import ClusteredGaps
 from focalcal.metrics.streaming.sketch import KEPT_SAMPLES
+from focalcal.metrics.streaming.streamed_clusters import StreamedClusters
 from focalcal.metrics.sums import names_from
 from focalcal.predictions import PredictionsFile
 from focalcal.predictions.masking import answer_classes
@@ -38,10 +35,6 @@ _LEFT_OUT = (
     "The file was read in blocks: the calibration and refinement parts of NLL and Brier, which need several passes, "
     "are left out."
 )
-_CLUSTERS = (
-    "Intervals are those of clusters, whose samples depend on each other; classwise_ece has none in a file that is "
-    "read in blocks."
-)
 _NO_CLASSES = "Resamples of blocks give classwise_ece no interval; the default method does."
 _HISTOGRAM = (
     f"It has more than {KEPT_SAMPLES:,} samples: what depends on the order of confidences comes from a fine histogram "
@@ -57,18 +50,14 @@ def evaluate_file(file: PredictionsFile, request: EvaluationRequest) -> Evaluati
     methods = request.methods()
     resampled_names = [name for name, method in methods.items() if method != "honest"]
     resampled = _Resampled(file.num_samples, request, resampled_names) if resampled_names else None
-    clustered: StreamedBootstrap | None = None
     for block in file.blocks(max(1, min(_ROWS_READ, _VALUES_READ // file.num_classes))):
         stats = total.add_with_statistics(block)
-        if stats is not None and block.clusters is not None:
-            clustered = clustered or StreamedBootstrap(request.bins, request.seed)
-            clustered.add(stats, block.clusters)
-        elif resampled is not None and stats is not None:
-            resampled.add(stats)
+        if resampled is not None and stats is not None and block.clusters is None:
+            resampled.add(stats, total.exponent)
     evaluation = total.compute_total(intervals="honest" in methods.values(), level=request.level, seed=request.seed)
     tables = total.group_tables(request)
-    if clustered is not None:
-        return replace(_with_clusters(request.select(evaluation), clustered, request), by=tables)
+    if total.clusters is not None:
+        return replace(_with_clusters(request.select(evaluation), total.clusters, request), by=tables)
     _check_given(request, list(evaluation.values))
     notes = (_LEFT_OUT, _HISTOGRAM) if total.samples > KEPT_SAMPLES else (_LEFT_OUT,)
     if resampled is not None:
@@ -86,27 +75,23 @@ def evaluate_file(file: PredictionsFile, request: EvaluationRequest) -> Evaluati
     )
 
 
-def _with_clusters(evaluation: Evaluation, clustered: StreamedBootstrap, request: EvaluationRequest) -> Evaluation:
-    """Add intervals and the test of calibration of samples that depend on each other within clusters."""
-    honest = HonestIntervals(clustered.gaps(), request.seed)
+def _with_clusters(evaluation: Evaluation, clusters: StreamedClusters, request: EvaluationRequest) -> Evaluation:
+    """Resample the clusters for those intervals that are made so."""
     methods = {name: method for name, method in request.methods().items() if name in evaluation.values}
-    ends = {
-        name: honest.interval(name, evaluation.values[name], request.level)
-        for name, method in methods.items()
-        if method == "honest" and honest.has(name)
-    }
+    known = evaluation.intervals
+    ends = {name: known[name] for name, method in methods.items() if method == "honest" and name in known}
     resampled = {name: one for name, one in methods.items() if one != "honest" and name in STREAMED_METRICS}
     if resampled:
         values = {name: evaluation.values[name] for name in resampled}
-        drawn = clustered.replicates(list(values), request.resamples).moved_to(values)
+        drawn = clusters.replicates(list(values), request.resamples, request.seed).moved_to(values)
         ends |= {name: drawn.interval(name, method, request.level) for name, method in resampled.items()}
     return replace(
         evaluation,
         intervals={name: ends[name] for name in methods if name in ends},
         level=request.level if ends else None,
         methods={name: method for name, method in methods.items() if name in ends},
-        calibration_test=judge_gaps(honest.binned) if "ece" in evaluation.values else None,
-        notes=(_LEFT_OUT, _CLUSTERS),
+        calibration_test=evaluation.calibration_test if "ece" in evaluation.values else None,
+        notes=(_LEFT_OUT, *evaluation.notes),
     )
 
 
@@ -127,9 +112,16 @@ class _Resampled:
         self._store = StatisticsStore(min(num_samples, ONE_BY_ONE))
         # Some samples may turn out to be ignored: with as many rows as this they may still be few.
         self._streamed = StreamedBootstrap(request.bins, request.seed) if num_samples > ONE_BY_ONE else None
-        self._samples = 0
+        self._samples, self._exponent = 0, 0
 
-    def add(self, stats: SampleStatistics) -> None:
+    def add(self, stats: SampleStatistics, exponent: int) -> None:
+        """Add samples whose weights were divided by a power of two, which may have grown since the last ones."""
+        if exponent != self._exponent and self._samples:
+            factor = 2.0 ** (self._exponent - exponent)
+            self._store.rescale(factor)
+            if self._streamed is not None:
+                self._streamed.rescale(factor)
+        self._exponent = exponent
         self._samples += len(stats)
         if self._samples <= ONE_BY_ONE:
             self._store.add(stats)
@@ -186,20 +178,20 @@ class StreamedBootstrap:
     """
 
     def __init__(self, bins: int = 15, seed: int = 0) -> None:
-        self._bins, self._seed = bins, seed
+        self._seed = seed
         self._used = torch.zeros(GROUPS, dtype=torch.bool)
         self._generator = torch.Generator().manual_seed(seed)
         self._groups = GroupReplicates(bins)
 
-    def add(self, statistics: SampleStatistics, clusters: Tensor | None = None) -> None:
-        """Add a block of samples; those of one cluster (N,) go into one group."""
-        group = deal(len(statistics), GROUPS, self._generator) if clusters is None else clusters % GROUPS
+    def add(self, statistics: SampleStatistics) -> None:
+        """Add a block of samples."""
+        group = deal(len(statistics), GROUPS, self._generator)
         self._groups.add(statistics, group)
         self._used[group] = True
 
-    def gaps(self) -> ClusteredGaps:
-        """Return what honest intervals are made of, with groups of clusters for units."""
-        return ClusteredGaps(self._groups, self._bins)
+    def rescale(self, factor: float) -> None:
+        """Multiply the weights of all samples so far by a power of two."""
+        self._groups.rescale(factor)
 
     def replicates(self, names: Sequence[str], samples: int = 1000) -> Replicates:
         """Compute metrics on everything added, and on this number of resamples."""

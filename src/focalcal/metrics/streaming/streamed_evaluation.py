@@ -10,7 +10,7 @@ from focalcal.metrics.calibration_testing import judge_gaps
 from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.metrics.evaluation import Evaluation
 from focalcal.metrics.gap_intervals import Interval
-from focalcal.metrics.honest_intervals import HonestIntervals, RankedUnits
+from focalcal.metrics.honest_intervals import GapSums, HonestIntervals, RankedUnits
 from focalcal.metrics.independent_units import SampleUnits
 from focalcal.metrics.mean_intervals import MeanIntervals
 from focalcal.metrics.streaming.running_sums import RunningSums
@@ -22,10 +22,7 @@ _NOT_KEPT = (
     f"More than {KEPT_SAMPLES:,} samples: what depends on the order of confidences comes from a fine histogram (see "
     "bounds), and debiased_ece, whose bins cannot be cut in one, is left out."
 )
-_IN_CLUSTERS = (
-    "Samples of one image, sentence or user depend on each other, and an accumulator does not know how much: for "
-    "intervals and the test of calibration use evaluate()."
-)
+_NO_CLASSES = "Of clusters in a stream, classwise_ece has no interval."
 _COMPACT = (
     "What depends on the order of confidences comes from a histogram (see bounds), and debiased_ece, whose bins cannot "
     "be cut in one, is left out."
@@ -90,10 +87,13 @@ def evaluate_streamed(
         notes=(*([_COMPACT if data.compact else _NOT_KEPT] if data.sketch.missing() else []), _NEEDS_OUTPUTS),
         of=data.measured,
     )
-    if data.has_clusters:
-        return replace(evaluation, notes=(*evaluation.notes, _IN_CLUSTERS))
     assert known.bins is not None
-    honest = HonestIntervals(_StreamedGaps(known.bins, data.sums, data.sketch), seed)
+    if data.clusters is None:
+        gaps: GapSums = _StreamedGaps(known.bins, data.sums, data.sketch)
+    else:
+        gaps, without = data.clusters.gaps(), [_NO_CLASSES] * (intervals and "classwise_ece" in found)
+        evaluation = replace(evaluation, notes=(*evaluation.notes, data.clusters.note, *without))
+    honest = HonestIntervals(gaps, seed)
     check_resampling(1, level, seed)
     if "ece" in found:
         evaluation = replace(evaluation, calibration_test=judge_gaps(honest.binned))
@@ -103,7 +103,9 @@ def evaluate_streamed(
 def _with_intervals(evaluation: Evaluation, data: StreamedSamples, honest: HonestIntervals, level: float) -> Evaluation:
     found = evaluation.values
     of_gaps = _gap_intervals(found, data, honest, level)
-    of_means = MeanIntervals(sum_means(data), data.sums.products).at(found, level)
+    clusters = data.clusters
+    means = MeanIntervals(sum_means(data), data.sums.products) if clusters is None else clusters.mean_intervals()
+    of_means = means.at(found, level)
     methods = dict.fromkeys(of_means, "normal") | dict.fromkeys(of_gaps, "honest")
     ends = of_means | of_gaps
     return replace(
@@ -118,5 +120,7 @@ def _gap_intervals(
     found: Mapping[str, float], data: StreamedSamples, honest: HonestIntervals, level: float
 ) -> dict[str, Interval]:
     ends = {name: honest.interval(name, value, level) for name, value in found.items() if honest.has(name)}
-    of_classes = data.sums.classwise_interval(level) if "classwise_ece" in found else None
+    # Cross terms between the samples of a cluster are not known by class.
+    by_class = "classwise_ece" in found and data.clusters is None
+    of_classes = data.sums.classwise_interval(level) if by_class else None
     return ends if of_classes is None else {**ends, "classwise_ece": of_classes}

@@ -14,12 +14,12 @@ from focalcal.metrics.samples import (
     SampleStatistics,
     StatisticsStore,
     block_statistics,
-    cluster_numbers,
     scale_weights,
     weight_exponent,
 )
 from focalcal.metrics.streaming.running_sums import RunningSums
 from focalcal.metrics.streaming.sketch import COMPACT, ConfidenceSketch, Resolution
+from focalcal.metrics.streaming.streamed_clusters import StreamedClusters, check_clusters, new_clusters
 from focalcal.predictions import Predictions
 from focalcal.predictions.masking import drop_masked
 
@@ -38,7 +38,8 @@ class StreamedSamples:
         of: What calibration is measured of; None while that is not known.
         sums: The sums.
         sketch: The confidences.
-        has_clusters: Whether samples depend on each other.
+        clusters: Sums of clusters, where samples depend on each other.
+        next_sample: Number of samples (of any number of positions) so far, by which clusters without names go.
     """
 
     def __init__(self, num_classes: int, bins: int, resolution: Resolution, of: Of | None, first_row: int = 0) -> None:
@@ -47,7 +48,13 @@ class StreamedSamples:
         self.sums = RunningSums(num_classes, bins)
         self.sketch = ConfidenceSketch(bins, resolution)
         self.next_row = first_row
-        self.has_clusters = False
+        self.clusters: StreamedClusters | None = None
+        self.next_sample = first_row
+
+    @property
+    def in_clusters(self) -> bool | None:
+        """Whether samples depend on each other; None where there are none."""
+        return None if self.sums.exponent is None else self.clusters is not None
 
     @property
     def measured(self) -> Of:
@@ -67,7 +74,8 @@ class StreamedSamples:
     @property
     def nbytes(self) -> int:
         """About how much memory they take."""
-        return self.sums.counts.nbytes + self.sums.sums.nbytes + self.sketch.nbytes
+        of_clusters = 0 if self.clusters is None else self.clusters.nbytes
+        return self.sums.counts.nbytes + self.sums.sums.nbytes + self.sketch.nbytes + of_clusters
 
     def add(self, preds: Predictions, rows: Tensor) -> SampleStatistics | None:
         """Add predictions whose rows have these numbers, (N,), in the whole data; returns their statistics, if any."""
@@ -81,8 +89,8 @@ class StreamedSamples:
             )
         if len(preds) == 0:
             return None
+        check_clusters(self.in_clusters, preds.clusters is not None)
         self.of = preds.of
-        self.has_clusters |= cluster_numbers(preds) is not None
         store = StatisticsStore(len(preds))
         fold = rows % FOLDS
         start = 0
@@ -93,6 +101,9 @@ class StreamedSamples:
         joined = store.joined()
         self.sums.add(joined, fold)
         self.sketch.add(joined, fold)
+        if preds.clusters is not None:
+            self.clusters = self.clusters or StreamedClusters(self.bins)
+            self.clusters.add(joined, preds.clusters)
         self.next_row = max(self.next_row, int(rows[-1]) + 1)
         return joined
 
@@ -108,12 +119,15 @@ class StreamedSamples:
     def _rescale(self, exponent: int) -> None:
         if self.sums.exponent not in (None, exponent):
             self.sketch.rescale(exponent - (self.sums.exponent or 0))
+            if self.clusters is not None:
+                self.clusters.rescale(2.0 ** ((self.sums.exponent or 0) - exponent))
         self.sums.rescale(exponent)
 
     def merge(self, other: "StreamedSamples") -> None:
         """Add everything that the other holds, which stays as it is; `check_same` says whether they go together."""
         if other.sums.exponent is None:
             return
+        check_clusters(self.in_clusters, other.clusters is not None)
         self.of = other.of
         own = other.sums.exponent if self.sums.exponent is None else self.sums.exponent
         exponent = max(own, other.sums.exponent)
@@ -123,8 +137,13 @@ class StreamedSamples:
         self.sums.counts += other.sums.counts
         self.sums.sums += other.sums.sums
         self.sketch.merge(other.sketch)
-        self.next_row = max(self.next_row, other.next_row)
-        self.has_clusters |= other.has_clusters
+        if other.clusters is not None:
+            self.clusters = self.clusters or StreamedClusters(self.bins)
+            self.clusters.merge(other.clusters)
+        self.next_row, self.next_sample = (
+            max(self.next_row, other.next_row),
+            max(self.next_sample, other.next_sample),
+        )
 
     def all_reduce(self, group: Any) -> None:
         """Join those of all processes, of which there are several."""
@@ -132,11 +151,18 @@ class StreamedSamples:
 
         device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
         exponent = -torch.inf if self.sums.exponent is None else self.sums.exponent
-        largest = torch.tensor([exponent, self.next_row, self.has_clusters], dtype=torch.float64, device=device)
+        clustered = self.in_clusters
+        facts = [exponent, self.next_row, self.next_sample, clustered is True, clustered is False]
+        largest = torch.tensor(facts, dtype=torch.float64, device=device)
         dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
-        self.next_row, self.has_clusters = int(largest[1]), bool(largest[2])
+        self.next_row, self.next_sample = int(largest[1]), int(largest[2])
+        if largest[3] and largest[4]:
+            check_clusters(True, False)
         if not largest[0].isinf():
             self._rescale(int(largest[0]))
+        if largest[3]:
+            self.clusters = self.clusters or StreamedClusters(self.bins)
+            self.clusters.all_reduce(device, group)
         codes, sums, limits = self.sketch.to_flat(dist.get_rank(group), dist.get_world_size(group))
         counts = torch.cat([self.sums.counts, codes]).to(device)
         sums, limits = torch.cat([self.sums.sums, sums]).to(device), limits.to(device)
@@ -156,8 +182,10 @@ class StreamedSamples:
             "shape": torch.tensor([self.num_classes, self.bins]),
             "counts": self.sums.counts.clone(),
             "sums": self.sums.sums.clone(),
-            "next_row": torch.tensor([self.next_row, self.has_clusters]),
+            "next_row": torch.tensor([self.next_row, self.next_sample]),
         }
+        if self.clusters is not None:
+            state |= {f"clusters.{name}": part for name, part in self.clusters.state_dict().items()}
         state |= {f"sketch.{name}": part for name, part in self.sketch.state_dict().items()}
         if self.sums.exponent is not None:
             state["exponent"] = torch.tensor(self.sums.exponent)
@@ -175,7 +203,8 @@ class StreamedSamples:
         self._check_sizes(state)
         sketch = {name.removeprefix("sketch."): part for name, part in state.items()}
         loaded = ConfidenceSketch.from_state_dict(self.bins, int(state["counts"][0]), sketch, self._resolution)
-        self.next_row, self.has_clusters = int(state["next_row"][0]), bool(state["next_row"][1])
+        self.clusters = new_clusters(self.bins, state)
+        self.next_row, self.next_sample = (int(number) for number in state["next_row"])
         self.sums.counts.copy_(state["counts"])
         self.sums.sums.copy_(state["sums"])
         self.sums.exponent = int(state["exponent"]) if "exponent" in state else None

@@ -136,7 +136,7 @@
       type: "bar", x: centres, y: values.map((value) => sign * value / total), width: 1 / bins.count.length, name, marker: { color, line: { color: colour("card"), width: 1 } },
       customdata: values.map((value) => [count(value), percent(value / total, 1)]), hovertemplate: `${name}: %{customdata[0]} (%{customdata[1]} of all)<extra></extra>`,
     });
-    const outcomes = model().of === "score" ? ["class 1", "class 0"] : ["right", "wrong"];
+    const outcomes = model().outcomes;
     const right = bar(bins.right, outcomes[0], colour("accent"), 1);
     const wrong = bar(bins.count.map((n, i) => n - bins.right[i]), outcomes[1], colour("wrong"), -1);
     const most = Math.max(...right.y), least = Math.min(...wrong.y);
