@@ -15,11 +15,13 @@ def medians(
     most: int = 300,
     fewest: int = 3,
     quick: bool = False,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
     """Measure the median seconds of one call of each, the competitors taking turns for about ``seconds`` in all.
 
     A turn repeats a short call until it has taken two milliseconds or so, for the clock's sake and because that is how
-    a training loop meets it: with warm caches. ``quick`` calls each of them once.
+    a training loop meets it: with warm caches. ``quick`` calls each of them once. ``clock`` may be
+    ``time.process_time`` where one thread does all the work: what other processes take does not count then.
     """
     if quick:
         seconds, fewest = 0.0, 1
@@ -31,10 +33,10 @@ def medians(
         for name, call in competitors.items():
             if repeats[name] > 1:
                 call()  # another competitor ran before: warm up again
-            start = time.perf_counter()
+            start = clock()
             for _ in range(repeats[name]):
                 call()
-            times[name].append((time.perf_counter() - start) / repeats[name])
+            times[name].append((clock() - start) / repeats[name])
         rounds += 1
     return {name: statistics.median(values) for name, values in times.items()}
 

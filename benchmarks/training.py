@@ -65,12 +65,13 @@ def bare_epoch(recipe: Recipe, data: DataSet) -> Callable[[], None]:
     return epoch
 
 
-def whole_epoch(recipe: Recipe, data: DataSet, folder: Path) -> Callable[[], None]:
+def whole_epoch(recipe: Recipe, data: DataSet, folder: Path, model: nn.Module) -> Callable[[], None]:
+    """Return one epoch of the library's loop."""
     fabric = Fabric(accelerator="cpu", devices=1, precision=recipe.hardware.precision)
     fabric.launch()
     loss = build_loss("cross-entropy", epochs=1)
     evaluator = build_evaluator(fabric, recipe, data)
-    trainer = Trainer(fabric, recipe, network(recipe), loss, evaluator, RunDirectory(folder), ProgressDisplay())
+    trainer = Trainer(fabric, recipe, model, loss, evaluator, RunDirectory(folder), ProgressDisplay())
 
     def epoch() -> None:
         trainer._train_epoch(Interruption())
@@ -85,7 +86,10 @@ def measure(name: str, precision: str, quick: bool) -> tuple[int, dict[str, floa
     recipe = load_recipe(name, {"epochs": 1000, "hardware.precision": precision})
     recipe = recipe.with_changes(record={"test_every": 1, "train_every": None})
     with tempfile.TemporaryDirectory() as folder:
-        competitors = {"bare": bare_epoch(recipe, data), "loop": whole_epoch(recipe, data, Path(folder))}
+        competitors = {
+            "bare": bare_epoch(recipe, data),
+            "loop": whole_epoch(recipe, data, Path(folder), network(recipe)),
+        }
         return len(data.train), medians(competitors, seconds=30, fewest=5, quick=quick)
 
 

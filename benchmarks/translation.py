@@ -1,22 +1,38 @@
-"""Translation: beam search with and without its cache and its batches, and ``linear_focal_loss`` beside the unfused."""
+"""Translation: beam search, ``linear_focal_loss`` and training beside the usual ways.
 
+Beam search with and without its cache and its batches, the loss beside the unfused one, an epoch of training beside the
+barest loop. One thread, in seconds of the processor: what other work on the machine takes does not count.
+"""
+
+import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
+import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import focalcal as fc
 from benchmarks.timing import machine, medians
-from focalcal.data.subwords import BEGIN, END
+from benchmarks.training import MOST, whole_epoch
+from focalcal.data import DataSet
+from focalcal.data.sentence_pairs import SentencePairs, add_ends
+from focalcal.data.subwords import BEGIN, END, FIRST_SUBWORD
 from focalcal.models import build_model
 from focalcal.models.transformer import Transformer
+from focalcal.recipes import Recipe, load_recipe
+from focalcal.training.batches import epoch_batches, load_batch
 from focalcal.translation import search_beams
 
+medians = partial(medians, clock=time.process_time)
+PAIRS = 600
 SUBWORDS, SENTENCES, LENGTH, BEAM = 10_000, 32, 14, 5
 TOKENS, VOCABULARY, WIDTH = 2048, 32_000, 512
 LEAST_CACHED, LEAST_BATCHED, MOST_TIME, MOST_MEMORY = 3.0, 5.0, 1.3, 0.25
@@ -27,9 +43,9 @@ def verdict(is_met: bool, quick: bool) -> str:
     return "not judged" if quick else "met" if is_met else "MISSED"
 
 
-def network() -> Transformer:
+def network(recipe: Recipe | None = None) -> Transformer:
     torch.manual_seed(0)
-    net = build_model("transformer_tiny", SUBWORDS).eval()
+    net = build_model("transformer_tiny", SUBWORDS, **({} if recipe is None else recipe.model.options())).eval()
     assert isinstance(net, Transformer)
     return net  # to random weights an end is as unlikely as any other subword: translations go on to the limit
 
@@ -126,7 +142,58 @@ def linear_loss(quick: bool) -> None:
     )
 
 
+def random_pairs(count: int, seed: int) -> SentencePairs:
+    """Sentences as long as captions."""
+    draw = np.random.default_rng(seed)
+    source, target = (
+        add_ends([draw.integers(FIRST_SUBWORD, SUBWORDS, size).tolist() for size in draw.integers(8, 22, count)])
+        for _ in range(2)
+    )
+    return SentencePairs(source, target, torch.arange(count) + 100_000 * seed)
+
+
+def bare_epoch(recipe: Recipe, data: DataSet, model: nn.Module) -> Callable[[], None]:
+    """Return the barest epoch that learns the same: the same batches, loss, optimizer and average of the weights."""
+    settings = recipe.optimizer
+    optimizer = torch.optim.Adam(model.parameters(), lr=settings.lr, betas=tuple(settings.betas))
+    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(recipe.ema_decay), use_buffers=True)
+
+    def epoch() -> None:
+        model.train()
+        batches = epoch_batches(data.train, recipe.batch_size, seed=0, epoch=0, batch_tokens=recipe.batch_tokens)
+        for positions in batches:
+            batch = load_batch(data.train, positions, device=torch.device("cpu"))
+            functional.cross_entropy(model(batch.inputs), batch.targets).backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            average.update_parameters(model)
+
+    return epoch
+
+
+def training(quick: bool) -> None:
+    """Compare an epoch of the training loop with the bare one."""
+    count = 20 if quick else PAIRS
+    evaluation = {"val": random_pairs(10, 1), "test": random_pairs(10, 2)}
+    data = DataSet("multi30k", (), random_pairs(count, 3), evaluation, {"num_classes": SUBWORDS})
+    recipe = load_recipe("multi30k/transformer_tiny", {"epochs": 1000})
+    recipe = recipe.with_changes(record={"outputs": False, "test_every": None, "train_every": None})
+    with tempfile.TemporaryDirectory() as folder:
+        competitors = {
+            "bare": bare_epoch(recipe, data, network(recipe)),
+            "loop": whole_epoch(recipe, data, Path(folder), network(recipe)),
+        }
+        seconds = medians(competitors, seconds=60, fewest=5, quick=quick)
+    overhead = seconds["loop"] / seconds["bare"] - 1
+    print(
+        f"training on {count} pairs: bare {count / seconds['bare']:.0f} pairs/s, focalcal "
+        f"{count / seconds['loop']:.0f} pairs/s, overhead {overhead:+.1%} (at most {MOST:.0%}): "
+        f"{verdict(overhead <= MOST, quick)}"
+    )
+
+
 def main(quick: bool = False) -> None:
     torch.set_num_threads(1)
     beams(quick)
     linear_loss(quick)
+    training(quick)

@@ -52,9 +52,10 @@ def how_it_was_made(folder: Path, runs: Sequence[Path], command: str, earlier: s
     days = sorted({environment["started"][:10] for environment in environments})
     versions = ", ".join(f"{name} {version}" for name, version in first["packages"].items())
     seconds = sum(_seconds(run) for run in runs)
+    count = f"{len(runs)} run{'s' * (len(runs) > 1)}"
     facts = [
         f"Made by `{command}`.",
-        f"{len(runs)} runs, begun {' to '.join(dict.fromkeys((days[0], days[-1])))}; {first['threads']} thread each on "
+        f"{count}, begun {' to '.join(dict.fromkeys((days[0], days[-1])))}; {first['threads']} thread each on "
         f"a machine with {first['cores']} cores and no GPU, which had other work to do; {seconds / 3600:.1f} hours of "
         f"training in all. Python {first['python']}; {versions}.",
         _TABLES,

@@ -1,5 +1,6 @@
 import csv
 import io
+import math
 import shutil
 
 import numpy as np
@@ -8,6 +9,7 @@ from matplotlib.figure import Figure
 
 from focalcal.paper import find_results
 from focalcal.paper.figures import FIGURES, bars, build_figure, ood_roc
+from focalcal.paper.figures.figure import PaperFigure
 from focalcal.paper.figures.panels import Panel, Series, draw_panel
 from focalcal.paper.run_groups import group_runs, join_runs
 from focalcal.predictions import Predictions
@@ -162,3 +164,29 @@ def test_series_can_be_told_apart_without_colour():
     lines = draw_panel(panel, Figure().subplots()).get_lines()
     looks = {(str(line.get_linestyle()), str(line.get_marker()), str(line._unscaled_dash_pattern)) for line in lines}
     assert len(looks) == 8
+
+
+def _overlaps(figure):
+    """Whether the legend of the first panel covers a line or bar."""
+    drawn = figure.draw()
+    drawn.draw_without_rendering()
+    ax = drawn.axes[0]
+    box = ax.get_legend().get_window_extent()
+    artists = [*ax.get_lines(), *ax.patches]
+    return any(one.get_path().transformed(one.get_transform()).intersects_bbox(box) for one in artists)
+
+
+def test_a_legend_covers_nothing():
+    x = [place / 10 for place in range(100)]
+    series = [Series(str(i), x, [1 + i / 8 + 0.1 * math.sin(7 * value + i) for value in x]) for i in range(8)]
+    assert not _overlaps(PaperFigure("name", "title", [Panel("", "x", "y", series)]))
+    bars = [Series(name, list(range(6)), [1.0] * 6, [0.9] * 6, [1.1] * 6, "bar") for name in ("a", "b")]
+    assert not _overlaps(PaperFigure("name", "title", [Panel("", "x", "y", bars, ticks=list("abcdef"))]))
+
+
+def test_an_interval_below_its_value_is_drawn_where_it_is():
+    series = Series("a", [0.0], [1.5], [0.25], [1.25], "bar")
+    ax = draw_panel(Panel("", "x", "y", [series], ticks=["a"]), Figure().subplots())
+    (bars,) = [one for one in ax.containers if type(one).__name__ == "ErrorbarContainer"]
+    ((segment,),) = (lines.get_segments() for lines in bars.lines[2])
+    assert segment[:, 1].tolist() == [0.25, 1.25]

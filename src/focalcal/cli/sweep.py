@@ -91,8 +91,6 @@ def sweep(
     _print(found, json)
     if report:
         for name, result in found.results.items():
-            if result.curves:  # the report is about classes, not about subwords
-                continue
             sentence = report_of_sweep(result, found.folders[name], bootstrap)
             if not quiet:
                 note(sentence)

@@ -80,7 +80,7 @@ def train(
         sys.exit(128 + error.signal)
     if _is_first_process():
         print_json(run.evaluation) if json else results().print(_summary(run), soft_wrap=True)
-        if report and not run.files.vocabulary.is_file():  # the report is about classes, not about subwords
+        if report:
             sentence = write_report_of_runs({chosen.loss: run.path}, run.files.report, chosen.name, bootstrap=1000)
             if not quiet:
                 note(sentence)

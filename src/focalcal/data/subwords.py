@@ -70,6 +70,10 @@ class SubwordVocabulary:
         real = [[number for number in row if number >= FIRST_SUBWORD] for row in rows]
         return list(self._processor.decode(real)) if real else []  # it takes an empty list for an empty sentence
 
+    def subwords(self) -> list[str]:
+        """Return every subword as text, in the order of their numbers; ▁ is the start of a word."""
+        return [str(self._processor.id_to_piece(number)) for number in range(len(self))]
+
     def save(self, path: Path) -> None:
         """Write the vocabulary as a sentencepiece model."""
         with atomic_writer(path) as file:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from focalcal.base.chunks import chunk_rows
+from focalcal.metrics.catalogue import METRICS
 from focalcal.predictions import Kind, Predictions
 from focalcal.predictions.masking import drop_masked
 from focalcal.predictions.rows import check_kind
@@ -169,9 +170,20 @@ logits; or say what the arrays are with count(probs, labels, kind='probs').
     @wraps(function)
     def call(preds: Any, *arrays: Any, kind: Kind | None = None, **options: Any) -> Any:
         made = predictions_of(function.__name__, preds, arrays, kind) if arrays or kind is not None else preds
+        _check_measure(function.__name__, made)
         return function(made, **options)
 
     return cast(Function, call)
+
+
+def _check_measure(name: str, preds: Any) -> None:
+    """Refuse pairs of confidence and correct for a metric that needs the probabilities of all classes."""
+    is_pairs = isinstance(preds, Predictions) and preds.of == "confidence"
+    if is_pairs and name in METRICS and "confidence" not in METRICS[name].of:
+        raise ValueError(
+            f"{name} needs the probabilities of all classes, and these predictions have the confidence of each answer "
+            "alone."
+        )
 
 
 def predictions_of(name: str, first: Any, others: Sequence[Any], kind: Kind | None) -> Predictions:

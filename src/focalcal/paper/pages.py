@@ -18,13 +18,14 @@ _COMMAND = "focalcal paper pages --out docs/paper --readme README.md"
 # The claims of the README, by their places in the studies.
 _HEADLINES = {
     "miscalibration": (0, 1),
-    "focal-training": (0, 4),
+    "focal-training": (0,),
     "calibration": (2, 5, 8),
     "early-stopping": (0,),
     "ood": (0,),
     "confident": (1,),
     "temperature": (0,),
     "large-gamma": (0,),
+    "translation": (0,),
 }
 _BEGIN, _END = "<!-- claims: made by focalcal paper pages -->", "<!-- end of claims -->"
 
@@ -84,13 +85,9 @@ def update_readme(readme: Path, headlines: str) -> None:
 
 
 def _headlines(claims: Mapping[str, Sequence[Claim]]) -> str:
-    """Write the main claims with a link to their page; of several cases the first two."""
-    rows = []
-    for name, places in _HEADLINES.items():
-        for claim in (claims[name][place] for place in places):
-            cases = claim.evidence.rstrip(".").split("; ")
-            shown = "; ".join(cases[:2]) + (" …" if len(cases) > 2 else "")
-            rows.append((claim.text, f"[{claim.verdict}](docs/paper/{name}.md)", shown))
+    """Write the main claims with a link to their page and an example."""
+    chosen = [(name, claims[name][place]) for name, places in _HEADLINES.items() for place in places]
+    rows = [(claim.text, f"[{claim.verdict}](docs/paper/{name}.md)", claim.example()) for name, claim in chosen]
     return markdown_table(("The paper says", "Here", "For example"), rows, left=3)
 
 

@@ -102,6 +102,15 @@ class TokenPredictions:
             raise ValueError(f"{os.fspath(path)} cannot be read: {reason}.") from error
 
 
+def holds_tokens(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file holds predictions of tokens; False for anything that is not such a file."""
+    try:
+        with safe_open(regular_file(path), framework="pt") as file:
+            return TOKENS_KEY in (file.metadata() or {})
+    except (OSError, SafetensorError, ValueError):
+        return False
+
+
 def _check_types(tensors: Mapping[str, Tensor]) -> None:
     for name, tensor in tensors.items():
         wanted = torch.float32 if name in ("features", "weight") else torch.int64

@@ -11,16 +11,20 @@ from typing import Any, NamedTuple
 import torch
 
 from focalcal.base.files import distinct_names, file_sha256, read_text
+from focalcal.data.subwords import SubwordVocabulary
 from focalcal.metrics.evaluating import READ_WHOLE_BYTES, READ_WHOLE_VALUES
 from focalcal.predictions import Predictions, PredictionsFile, open_predictions
 from focalcal.predictions.shards import ShardedFile, find_shards, is_pattern
+from focalcal.predictions.token_predictions import holds_tokens
 from focalcal.training import RunDirectory
 
 Data = Predictions | PredictionsFile
 Given = Data | str | os.PathLike[str]
 
-# Splits of a run that are of the data that the model was made for; every other one is out-of-distribution.
-_INSIDE = ("train", "train_eval", "val", "test")
+# Splits of a run that are of the data that the model was made for, as test_2017 is; every other one is
+# out-of-distribution.
+_INSIDE = ("train", "val", "test")
+_TOKENS = "Each sample is a token, predicted from the source sentence and from the true tokens before it."
 _LONGEST_CONFIG = 20_000
 
 
@@ -44,6 +48,7 @@ class ModelSource:
         config: A run's configuration as text, or None.
         is_run: True for a run directory.
         files: The files that were read, each with what it is to the model.
+        notes: Sentences about what the samples are.
     """
 
     name: str
@@ -54,6 +59,7 @@ class ModelSource:
     config: str | None = None
     is_run: bool = False
     files: tuple[ReadFile, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def model_sources(
@@ -102,7 +108,8 @@ def _path(given: PredictionsFile | str | os.PathLike[str]) -> Path:
 def _of(name: str, given: Given, options: dict[str, Any]) -> ModelSource:
     if isinstance(given, str | os.PathLike) and Path(given).is_dir():
         return _of_run(name, Path(given))
-    return ModelSource(name, data_of(given, options), files=_files(given, "predictions"))
+    notes = () if isinstance(given, Predictions) else _notes(_path(given))
+    return ModelSource(name, data_of(given, options), files=_files(given, "predictions"), notes=notes)
 
 
 def _of_run(name: str, folder: Path) -> ModelSource:
@@ -113,19 +120,35 @@ def _of_run(name: str, folder: Path) -> ModelSource:
         raise ValueError(
             f"{folder} is a folder without predictions/test.safetensors; give a predictions file or a run directory."
         )
-    outside = [path for path in sorted(test.parent.glob("*.safetensors")) if path.stem not in _INSIDE]
+    outside = [path for path in sorted(test.parent.glob("*.safetensors")) if not path.stem.startswith(_INSIDE)]
     roles = {test: "predictions", val: "validation", run.history: "history", run.config: "configuration"}
     roles |= {path: f"out-of-distribution: {path.stem}" for path in outside}
+    options = _subwords(run)
     return ModelSource(
         name,
-        data_of(test, {}),
-        data_of(val, {}) if val.is_file() else None,
-        {path.stem: data_of(path, {}) for path in outside},
+        data_of(test, options),
+        data_of(val, options) if val.is_file() else None,
+        {path.stem: data_of(path, options) for path in outside},
         run.history if run.history.is_file() else None,
         read_text(run.config)[:_LONGEST_CONFIG] if run.config.is_file() else None,
         True,
         tuple(ReadFile(path, role) for path, role in roles.items() if path.is_file()),
+        _notes(test),
     )
+
+
+def _subwords(run: RunDirectory) -> dict[str, Any]:
+    """Name the classes of a run that translates by their subwords, where sentencepiece is there to read them."""
+    if not run.vocabulary.is_file():
+        return {}
+    try:
+        return {"class_names": SubwordVocabulary.load(run.vocabulary).subwords()}
+    except ImportError:
+        return {}
+
+
+def _notes(path: Path) -> tuple[str, ...]:
+    return (_TOKENS,) if holds_tokens(path) else ()
 
 
 def _with_val(found: list[ModelSource], val: Any, options: dict[str, Any]) -> list[ModelSource]:

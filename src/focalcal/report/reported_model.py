@@ -115,7 +115,7 @@ def measure_model(source: ModelSource, settings: ReportSettings) -> ReportedMode
         confusions=passed.mistakes.confusions(),
         ood={name: roc(_some(data), _some(outside)) for name, outside in source.ood.items()},
         curves=curves,
-        notes=(*notes, *before.notes, *(() if curves is None else curves.notes)),
+        notes=(*notes, *before.notes, *(() if curves is None else curves.notes), *source.notes),
         impossible=passed.impossible,
         has_soft_labels=passed.has_soft_labels,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from focalcal.base.files import atomic_writer, check_destination
-from focalcal.paper.figures.panels import Panel, draw_panel, panel_records
+from focalcal.paper.figures.panels import Panel, draw_panel, make_room_for_legend, panel_records
 from focalcal.paper.table_formats import records_to_csv
 from focalcal.plots.axes import new_figure
 
@@ -45,6 +45,7 @@ class PaperFigure:
 
     def draw(self, axes: Sequence[Axes] | None = None) -> Figure:
         """Draw on the given axes, one per panel, or on a new figure that is not registered with pyplot."""
+        is_own = axes is None
         axes = list(axes) if axes is not None else self._new_axes()
         if len(axes) != len(self.panels):
             raise ValueError(f"The figure {self.name} has {len(self.panels)} panels, and {len(axes)} axes were given.")
@@ -56,7 +57,12 @@ class PaperFigure:
                 ax.set_xlabel(panel.x, fontsize="x-small", family="monospace")
             else:
                 draw_panel(panel, ax)
-        return cast("Figure", axes[0].figure)
+        figure = cast("Figure", axes[0].figure)
+        if is_own:
+            figure.draw_without_rendering()
+            for panel, ax in zip(self.panels, axes, strict=True):
+                make_room_for_legend(panel, ax)
+        return figure
 
     def _new_axes(self) -> list[Axes]:
         rows = -(-len(self.panels) // self.columns)

@@ -5,6 +5,7 @@ import numpy as np
 from focalcal.paper.figures.figure import PaperFigure
 from focalcal.paper.figures.panels import Panel, Series
 from focalcal.paper.linear_model import GAMMAS, LinearRun, Points, make_points, train_both
+from focalcal.paper.table_names import METHOD_TITLES
 
 
 def linear_model(seed: int = 0) -> PaperFigure:
@@ -52,4 +53,4 @@ def _boundary(loss: str, run: LinearRun, test: Points) -> Panel:
     along = np.array([-run.weights[1], run.weights[0]]) / np.linalg.norm(run.weights) * 6
     line = Series("boundary", [-along[0], along[0]], [-along[1], along[1]], look=0)
     limits = ((-5.5, 5.5), (-5.5, 5.5))
-    return Panel(f"decision boundary, {loss}", "x1", "x2", [*points, line], limits=limits)
+    return Panel(f"decision boundary, {METHOD_TITLES[loss]}", "x1", "x2", [*points, line], limits=limits)

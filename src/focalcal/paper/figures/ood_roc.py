@@ -37,6 +37,7 @@ def ood_roc(groups: Sequence[RunGroup], data: str = "svhn") -> PaperFigure:
                 f"{title(data)} samples flagged",
                 series,
                 limits=limits,
+                legend_place="lower right",
             )
         )
     return PaperFigure("ood-roc", f"{group.title}: against {title(data)}, by entropy", panels, columns=2)

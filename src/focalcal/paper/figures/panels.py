@@ -63,6 +63,7 @@ class Panel:
         limits: Of the horizontal and vertical axes; None where they follow the data.
         diagonal: Whether to draw y = x.
         legend: Whether to explain the series.
+        legend_place: Where, as matplotlib calls it.
     """
 
     title: str
@@ -75,6 +76,7 @@ class Panel:
     limits: tuple[tuple[float, float] | None, tuple[float, float] | None] = (None, None)
     diagonal: bool = False
     legend: bool = True
+    legend_place: Literal["best", "lower right"] = "best"
     levels: Sequence[float] = field(default=())
 
 
@@ -98,8 +100,27 @@ def draw_panel(panel: Panel, ax: Axes) -> Axes:
     if panel.limits[1]:
         ax.set_ylim(panel.limits[1])
     if panel.legend and (len(panel.series) > 1 or panel.diagonal):
-        ax.legend(fontsize="small", framealpha=0.8)
+        ax.legend(fontsize="small", framealpha=0.8, loc=panel.legend_place)
     return ax
+
+
+def make_room_for_legend(panel: Panel, ax: Axes) -> None:
+    """Raise the upper end of the vertical axis where the legend of a drawn panel covers what is drawn."""
+    legend = ax.get_legend()
+    if legend is None or panel.limits[1] or panel.legend_place != "best":
+        return
+    box = legend.get_window_extent()
+    # Lines without a label of their own are marks, which go through the whole panel.
+    artists: list[Any] = [*(line for line in ax.get_lines() if str(line.get_label())[:1] != "_"), *ax.patches]
+    drawn = [artist.get_path().transformed(artist.get_transform()) for artist in artists]
+    if any(path.intersects_bbox(box, filled=True) for path in drawn):
+        whole = ax.get_window_extent()
+        columns = max(1, min(3, int(whole.width / box.width)))
+        rows = -(-len(legend.get_texts()) // columns)
+        share = box.height / whole.height * rows / len(legend.get_texts()) + 0.08
+        low, high = ax.get_ylim()
+        ax.set_ylim(low, low + (high - low) / (1 - share))
+        ax.legend(fontsize="small", framealpha=0.8, loc="upper right", ncols=columns)
 
 
 def _draw_series(series: Series, place: int, count: int, ax: Axes) -> None:
@@ -134,10 +155,6 @@ def _draw_bars(series: Series, place: int, count: int, ax: Axes, colour: str, la
     """Draw bars beside those of the other series, each series with a hatch of its own."""
     width = 0.8 / count
     x = [value - 0.4 + width * (place + 0.5) for value in series.x]
-    errors = [
-        [max(0.0, y - low) for y, low in zip(series.y, series.low, strict=True)] if series.low else [],
-        [max(0.0, high - y) for y, high in zip(series.y, series.high, strict=True)] if series.high else [],
-    ]
     ax.bar(
         x,
         series.y,
@@ -148,8 +165,10 @@ def _draw_bars(series: Series, place: int, count: int, ax: Axes, colour: str, la
         label=label,
         alpha=0.75 if place == 0 else 1.0,
     )
-    if series.low:
-        ax.errorbar(x, series.y, yerr=errors, fmt="none", ecolor="0.25", capsize=2, linewidth=1)
+    if series.low:  # an honest interval may lie below the value, which chance lifts
+        ends = list(zip(series.low, series.high, strict=True))
+        middle, reach = [(low + high) / 2 for low, high in ends], [(high - low) / 2 for low, high in ends]
+        ax.errorbar(x, middle, yerr=reach, fmt="none", ecolor="0.25", capsize=2, linewidth=1)
 
 
 def panel_records(panels: Sequence[Panel]) -> list[dict[str, Any]]:

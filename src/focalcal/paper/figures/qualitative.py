@@ -34,6 +34,7 @@ def qualitative(groups: Sequence[RunGroup], seed: int = 0) -> PaperFigure:
     images, labels, names = _test_images(runs)
     answers = [_answers(run, labels) for run in runs]
     right = np.stack([one["correct"] for one in answers])
+    width = max(len(name) for name in names)
     source = np.random.default_rng(seed)
     panels: list[Panel] = []
     pictures, records = {}, []
@@ -46,7 +47,7 @@ def qualitative(groups: Sequence[RunGroup], seed: int = 0) -> PaperFigure:
             for run, one in zip(runs, answers, strict=True):
                 said = names[one["prediction"][sample]]
                 before, after = one["before"][sample], one["after"][sample]
-                lines.append(f"{METHOD_TITLES[run.loss]:<13} {said[:6]:<6} {before:.2f} > {after:.2f}")
+                lines.append(f"{METHOD_TITLES[run.loss]:<13} {said:<{width}} {before:.2f} > {after:.2f}")
                 records.append(
                     {
                         "image": int(sample),
