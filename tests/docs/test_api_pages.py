@@ -30,6 +30,9 @@ def entries(api_pages):
     return [entry for source in sources for entry in re.findall(r"^::: (\S+)$", source, re.M)]
 
 
+PACKAGES = [one.name for one in pkgutil.walk_packages(focalcal.__path__, "focalcal.") if one.ispkg]
+
+
 def named(path):
     module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(module), name)
@@ -42,6 +45,16 @@ def public_objects():
     listed = [(package, name) for package in packages for name in getattr(package, "__all__", ())]
     found = {f"{package.__name__}.{name}": getattr(package, name) for package, name in listed}
     return {path: value for path, value in found.items() if not inspect.ismodule(value)}
+
+
+def test_no_public_name_is_that_of_a_module_beside_it():
+    # The module would take its place as soon as somebody imports it, and documentation tools show the module.
+    packages = [focalcal, *(importlib.import_module(name) for name in PACKAGES)]
+    listed = [(package, name) for package in packages for name in getattr(package, "__all__", ())]
+    assert len(listed) > 200
+    modules = {f"{one.__name__}.{module.name}" for one in packages for module in pkgutil.iter_modules(one.__path__)}
+    hidden = [f"{package.__name__}.{name}" for package, name in listed if f"{package.__name__}.{name}" in modules]
+    assert [path for path in hidden if not inspect.ismodule(named(path))] == []
 
 
 def test_every_public_name_has_one_entry(entries):

@@ -207,3 +207,11 @@ def test_pairs_have_a_table_of_the_classes_that_answers_named():
     assert found.confidence.tolist() == [0.75, 0.5]
     assert found.accuracy.tolist() == [0.75, 0.95]
     assert found.significant.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("name", ["classwise_ece", "mean_entropy", "top_5_accuracy"])
+def test_pairs_are_refused_by_metrics_that_need_all_classes(name):
+    preds = Predictions.from_confidence([0.75, 0.5, 0.25], [1, 0, 0])
+    with pytest.raises(ValueError, match=f"{name} needs the probabilities of all classes"):
+        getattr(fc.metrics, name)(preds)
+    assert "classwise_ece" not in fc.metrics.calibration_intervals(preds)

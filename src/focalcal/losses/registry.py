@@ -10,7 +10,7 @@ from focalcal.loss_names import LOSS_NAMES, numbered_loss, problem_of_loss
 from focalcal.losses.brier import BrierLoss
 from focalcal.losses.cross_entropy import CrossEntropyLoss
 from focalcal.losses.focal import FocalLoss
-from focalcal.losses.mmce import MMCELoss
+from focalcal.losses.mmce_loss import MMCELoss
 from focalcal.losses.named_gamma import named_gamma
 from focalcal.losses.smoothing import LabelSmoothingLoss
 
