@@ -89,9 +89,13 @@ def test_bad_data_get_a_bounded_answer(kind):
     score = torch.tensor([3.0, 2.0, -1.0, -4.0], dtype=torch.float64)
     with pytest.warns(CalibrationWarning, match="The label always has the larger logit"):
         separable = kind().fit_transform(Predictions.from_logits(score, [1, 1, 0, 0]))
-    reversed_scores = kind().fit_transform(Predictions.from_logits(score, [0, 0, 1, 1]))
-    constant = kind().fit_transform(Predictions.from_logits(torch.zeros(4, dtype=torch.float64), [0, 1, 1, 1]))
-    one_class = kind().fit_transform(Predictions.from_logits(score, [1, 1, 1, 1]))
+    with pytest.warns(CalibrationWarning, match="say nothing about the labels, or the opposite"):
+        reversed_scores = kind().fit_transform(Predictions.from_logits(score, [0, 0, 1, 1]))
+    with pytest.warns(CalibrationWarning, match="say nothing about the labels, or the opposite"):
+        constant = kind().fit_transform(Predictions.from_logits(torch.zeros(4, dtype=torch.float64), [0, 1, 1, 1]))
+    mostly_right = torch.tensor([3.0, 2.0, 2.0, -1.0], dtype=torch.float64)
+    with pytest.warns(CalibrationWarning, match="1 of 2 classes have no validation sample"):
+        one_class = kind().fit_transform(Predictions.from_logits(mostly_right, [1, 1, 1, 1]))
     for calibrated in (separable, reversed_scores, constant, one_class):
         assert calibrated.values.isfinite().all()
     assert nll(reversed_scores) < 0.5

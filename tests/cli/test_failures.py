@@ -53,6 +53,15 @@ def test_wrong_usage_is_one_sentence(refused, arguments, said):
     assert said in refused(*arguments)
 
 
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: 3 TB")])
+def test_too_little_memory_is_one_sentence(refused, monkeypatch, over_confident, error):
+    def too_large(*_, **__):
+        raise error
+
+    monkeypatch.setattr("focalcal.predictions.open_predictions", too_large)
+    assert "there is not enough memory for this" in refused("evaluate", over_confident)
+
+
 @pytest.mark.parametrize("error", [KeyError("x"), AssertionError(), RuntimeError("shape"), ZeroDivisionError("0")])
 def test_a_bug_of_ours_is_one_sentence_and_exit_code_3(focalcal, monkeypatch, over_confident, error):
     def broken(*_, **__):

@@ -5,14 +5,22 @@ import os
 import random
 import re
 import signal
+from dataclasses import fields
 
 import pytest
 
 from focalcal.base.files import remove_leftovers
+from focalcal.calibrators import TemperatureScaling
+from focalcal.data.subwords import SubwordVocabulary, learn_vocabulary
 from focalcal.predictions import Predictions
 from focalcal.report import write_report
+from focalcal.sweeps import write_slurm_job
+from focalcal.sweeps.finished import FinishedRun, write_index
+from focalcal.sweeps.plan import Plan
 from focalcal.sweeps.result_rows import Row, write_rows
+from focalcal.sweeps.translated_run import CurvePoint, write_curves
 from focalcal.training.run_directory import RunDirectory
+from reliability.corpus import token_predictions
 from reliability.kills import RECIPES, interfere, kill_chain, outcome, train_run
 from tiny_runs import start
 
@@ -106,28 +114,79 @@ def test_two_resumes_at_once(tmp_path, whole):
     assert outcome(out) == outcome(run)
 
 
+def write_report_of(path, preds):
+    write_report(preds, path)
+
+
+def write_preds(path, preds):
+    preds.save(path)
+
+
+def write_table(path, preds):
+    write_rows(path, [Row("Digits", "MLP", "fl-3", 0, "last", "ece", "pre", float(len(preds)))])
+
+
+def write_index_of_results(path, preds):
+    write_index(path.parent, [FinishedRun("fl-3", len(preds), "digits", "mlp", "last", {"last": 2}, path.parent)])
+
+
+def write_curve(path, preds):
+    write_curves(path, [CurvePoint("fl-3", len(preds), *[0.5] * (len(fields(CurvePoint)) - 2))])
+
+
+def write_tokens(path, preds):
+    token_predictions().save(path)
+
+
+def write_vocabulary(path, preds):
+    SubwordVocabulary(learn_vocabulary(["a small dog", "a small cat", "the dog"], 24).model).save(path)
+
+
+def write_tasks(path, preds):
+    write_slurm_job([Plan("digits/mlp", (), ("fl-3",), (0,), path.parent)], path.parent)
+
+
+def write_calibrator(path, preds):
+    TemperatureScaling().fit(preds).save(path)
+
+
+WRITERS = {
+    "report.html": write_report_of,
+    "table.csv": write_table,
+    "preds.npz": write_preds,
+    "preds.parquet": write_preds,
+    "preds.csv.gz": write_preds,
+    "runs.json": write_index_of_results,
+    "curves.csv": write_curve,
+    "tokens.safetensors": write_tokens,
+    "vocabulary.model": write_vocabulary,
+    "tasks.jsonl": write_tasks,
+    "calibrator.json": write_calibrator,
+}
+
+
 @pytest.mark.parametrize("moment", ["torn", "complete", "full"])
-def test_a_report_and_a_table_are_the_old_or_the_new_ones(tmp_path, moment):
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_file_of_results_is_the_old_or_the_new_one(tmp_path, name, moment):
+    (tmp_path / name).write_text("old")
+    child = start(write_one, tmp_path / name, moment)
+    child.join(120)
+    assert child.exitcode == (1 if moment == "full" else -signal.SIGKILL)
+    assert (tmp_path / name).read_text() == "old"
+    remove_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    child = start(write_one, tmp_path / name, None)
+    child.join(120)
+    assert child.exitcode == 0
+    assert (tmp_path / name).read_bytes() != b"old"
+
+
+def write_one(path, moment):
+    os.environ["FOCALCAL_CACHE"] = os.devnull  # so that nothing but the file itself is written
+    if moment is not None:
+        interfere(1, moment)
     preds = Predictions.from_logits([[2.0, 1.0], [0.5, 1.5], [3.0, 0.0]] * 5, [0, 1, 1] * 5)
-    for name in ("report.html", "table.csv", "preds.npz"):
-        (tmp_path / name).write_text("old")
-        child = start(write_one, tmp_path / name, preds.values.tolist(), preds.labels.tolist(), moment)
-        child.join(120)
-        assert child.exitcode == (1 if moment == "full" else -signal.SIGKILL)
-        assert (tmp_path / name).read_text() == "old"
-        remove_leftovers(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["preds.npz", "report.html", "table.csv"]
-
-
-def write_one(path, logits, labels, moment):
-    interfere(1, moment)
-    preds = Predictions.from_logits(logits, labels)
-    if path.name == "report.html":
-        write_report(preds, path)
-    elif path.name == "table.csv":
-        write_rows(path, [Row("Digits", "MLP", "fl-3", 0, "last", "ece", "pre", 1.5)])
-    else:
-        preds.save(path)
+    WRITERS[path.name](path, preds)
 
 
 def test_kills_at_random(tmp_path):

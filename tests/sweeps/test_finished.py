@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -36,4 +37,31 @@ def test_a_damaged_index_is_refused(tmp_path, content):
 
 def test_a_folder_without_an_index_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"holds no predictions of runs: it has no runs\.json\.$"):
+        read_index(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epochs": {"last": 3}},
+        {"epochs": {"best": "3", "last": 3}},
+        {"epochs": [3]},
+        {"seed": "0"},
+        {"loss": "../x"},
+        {"more": 1},
+    ],
+)
+def test_an_index_that_is_damaged_names_itself(tmp_path, change):
+    run = {
+        "loss": "fl-3",
+        "seed": 0,
+        "data": "digits",
+        "model": "mlp",
+        "select": "nll",
+        "epochs": {"best": 2, "last": 3},
+    }
+    (tmp_path / "runs.json").write_text(json.dumps([run]))
+    assert read_index(tmp_path)[0].epochs == {"best": 2, "last": 3}
+    (tmp_path / "runs.json").write_text(json.dumps([run, {**run, **change}]))
+    with pytest.raises(ValueError, match=r"runs\.json is damaged"):
         read_index(tmp_path)

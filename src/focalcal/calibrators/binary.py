@@ -13,7 +13,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from focalcal.calibrators.base import LogitCalibrator, LogitModule, NoOptimumWarning, at_least_float32
+from focalcal.calibrators.affine import warn_of_missing_classes
+from focalcal.calibrators.base import (
+    LogitCalibrator,
+    LogitModule,
+    NoInformationWarning,
+    NoOptimumWarning,
+    at_least_float32,
+)
 from focalcal.calibrators.files import learned_number, learned_tensor
 from focalcal.calibrators.solver import Regression
 from focalcal.calibrators.uniform_mixture import UniformMixture, effective_samples, fit_uniform_mixture, has_zeros
@@ -96,6 +103,7 @@ class ScoreCalibrator(LogitCalibrator):
         score = scores(logits.double(), self.mixture_) / self.temperature_
         targets = preds.labels[:, 1] if preds.has_soft_labels else preds.labels.double()
         self.coefficients_, self.bias_ = fit_score(self._name, score, targets, preds.weights, what=type(self).__name__)
+        warn_of_missing_classes(preds, type(self).__name__, stacklevel=4)
 
     def _check_two(self, preds: Predictions) -> None:
         if preds.num_classes != 2:
@@ -149,6 +157,13 @@ def _score_temperature(preds: Predictions, what: str) -> float:
             f"The label always has the larger logit, so {what} has no optimum and only a small penalty bounds it; "
             "check the labels, or use more validation data.",
             NoOptimumWarning,
+            stacklevel=5,
+        )
+    else:
+        warnings.warn(
+            f"The logits say nothing about the labels, or the opposite of what they should: {what} learns how often "
+            "each class occurs, or turns the predictions round; check the labels and the validation data.",
+            NoInformationWarning,
             stacklevel=5,
         )
     return float(scores(preds.logits().double(), None).square().mean().sqrt()) or 1.0

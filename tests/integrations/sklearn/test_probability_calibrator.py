@@ -57,6 +57,8 @@ def test_columns_and_classes():
     names = np.array(["cat", "dog", "eel"])[y]
     with pytest.raises(ValueError, match="3 columns and 2 classes in y, so that it is not clear"):
         ProbabilityCalibrator("temperature").fit(p[missing], names[missing])
+    with pytest.raises(ValueError, match="3 columns and 2 classes in y, so that it is not clear"):
+        ProbabilityCalibrator("temperature").fit(p[missing], y[missing] + 1)  # numbered from 1, without the last
     given_names = ProbabilityCalibrator("temperature", classes=["cat", "dog", "eel"]).fit(p[missing], names[missing])
     np.testing.assert_array_equal(given_names.predict_proba(p), numbers.predict_proba(p))
     assert given_names.predict(p)[p[:, 2].argmax()] == "eel"

@@ -23,7 +23,7 @@ class ProbabilityCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         method: A name, as for :func:`focalcal.build_calibrator`, or an unfitted calibrator.
         kind: What is calibrated: "probs", or "logits".
         classes: The class that each column stands for, in order; None where ``y`` has them all, sorted, or has whole
-            numbers, which are the columns.
+            numbers from 0 on, which are the columns.
 
     Attributes:
         classes_: (K,) the class of each column.
@@ -111,7 +111,8 @@ def _classes(given: Sequence[Any] | None, found: npt.NDArray[Any], columns: int)
         return classes
     if len(found) == columns:
         return found
-    if found.dtype.kind in "iu" and found.min() >= 0 and found.max() < columns:
+    # Without a 0 they may just as well be numbered from 1.
+    if found.dtype.kind in "iu" and found.min() == 0 and found.max() < columns:
         return np.arange(columns)
     raise ValueError(
         f"There are {columns} columns and {len(found)} classes in y, so that it is not clear what the columns stand "
