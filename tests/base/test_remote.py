@@ -56,3 +56,12 @@ def test_what_cannot_be_read_is_one_sentence(url, kind, sentence):
 
 def test_windows_paths_and_names_are_not_remote():
     assert not any(map(is_remote, ("C:\\a\\test.csv", "a:b", "runs/a=b", "test.csv")))
+
+
+def test_hadoop_says_what_it_takes(monkeypatch):
+    def without_java(url):
+        raise OSError("Unable to load libjvm")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", without_java)
+    with pytest.raises(ValueError, match=r"cannot be read: Unable to load libjvm \(hdfs:// takes Java and Hadoop's"):
+        find_remote("hdfs://host/*.parquet")

@@ -131,7 +131,7 @@ def test_what_is_not_a_calibrator_gets_one_sentence(content, match, tmp_path):
         (TemperatureScaling, ("fitted_on",), None, "fitted_on is missing"),
         (TemperatureScaling, ("fitted_on", "samples"), "many", "fitted_on is damaged"),
         (TemperatureScaling, ("fitted_on", "nll_after"), "low", "fitted_on is damaged"),
-        (VectorScaling, ("learned", "weight"), [1.0, 2.0], "weight has shape .2,. in place of .3,."),
+        (VectorScaling, ("learned", "weight"), [1.0, 2.0], "weight has shape .2,. instead of .3,."),
         (VectorScaling, ("learned", "bias"), [1.0, None, 2.0], "bias holds None"),
         (VectorScaling, ("learned", "bias"), [1.0, [2.0], 2.0], "damaged"),
         (HistogramBinning, ("learned", "frequency"), [[2.0] * 15] * 3, "frequency is outside"),

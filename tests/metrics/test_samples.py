@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from focalcal.metrics import samples as module
-from focalcal.metrics.samples import StatisticsStore, block_statistics, sample_statistics
+from focalcal.metrics.samples import StatisticsStore, block_statistics, confidence_samples, sample_statistics
 from focalcal.predictions import Predictions
 from oracles import metrics as oracle
 
@@ -143,3 +143,33 @@ def test_a_store_joins_weights_or_none():
 def test_what_is_not_predictions_gets_a_sentence():
     with pytest.raises(TypeError, match="A metric needs Predictions, not list"):
         sample_statistics([[0.5, 0.5]])
+
+
+@pytest.mark.parametrize("classes", [2, 10, 32, 33, 100])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_few_and_many_classes_are_counted_alike(classes, dtype):
+    """Few classes have a layout of their own; ties and infinities are where positions could go wrong."""
+    source = torch.Generator().manual_seed(classes)
+    logits = torch.randint(-3, 4, (300, classes), generator=source).to(dtype)  # hardly a row without a tie
+    logits[::7, 0] = -torch.inf
+    labels = torch.randint(0, classes, (300,), generator=source)
+    stats = sample_statistics(Predictions.from_logits(logits, labels))
+    exact = logits.double().softmax(1)
+    of_label = logits.gather(1, labels[:, None])
+    earlier = torch.arange(classes) < labels[:, None]
+    assert stats.prediction.tolist() == logits.numpy().argmax(1).tolist()
+    assert stats.rank.tolist() == ((logits > of_label) | ((logits == of_label) & earlier)).sum(1).tolist()
+    torch.testing.assert_close(stats.confidence, exact.amax(1), rtol=1e-14, atol=0)
+    torch.testing.assert_close(stats.nll, -exact.gather(1, labels[:, None])[:, 0].log(), rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(confidence_samples(Predictions.from_logits(logits, labels)).confidence, stats.confidence)
+
+
+@pytest.mark.parametrize("classes", [2, 10, 40])
+def test_a_row_has_the_same_bits_alone_and_in_a_block(classes):
+    logits = 5 * torch.randn(100, classes, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(100) % classes
+    whole = sample_statistics(Predictions.from_logits(logits, labels))
+    for row in (0, 1, 57, 99):
+        alone = sample_statistics(Predictions.from_logits(logits[row : row + 1], labels[row : row + 1]))
+        for name in ("confidence", "nll", "brier", "entropy", "rank", "prediction"):
+            assert getattr(alone, name)[0] == getattr(whole, name)[row], name

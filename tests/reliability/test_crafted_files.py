@@ -43,7 +43,7 @@ def test_work_is_bounded_by_the_rows_that_are_there_and_not_by_those_that_are_de
         assert "rows" in refusal(Predictions.load, file)
 
 
-@pytest.mark.filterwarnings("ignore::focalcal.calibrators.base.NoOptimumWarning")
+@pytest.mark.filterwarnings("ignore::focalcal.calibrators.base.CalibrationWarning")
 @pytest.mark.parametrize("classes", [100, 1000])
 def test_one_hot_probabilities_with_soft_labels(classes):
     numbers = np.random.default_rng(0)

@@ -19,6 +19,8 @@ _PACKAGES = {
     "gcs": ("gcsfs", "gs"),
     "hf": ("huggingface_hub", "download"),
 }
+# What a protocol needs that no extra can bring.
+_NEEDS = {"hdfs": "hdfs:// takes Java and Hadoop's native library: set JAVA_HOME, HADOOP_HOME and CLASSPATH"}
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
@@ -91,7 +93,8 @@ def _storage(url: str) -> Iterator[tuple[Any, str]]:
     except ImportError as error:
         raise ValueError(f"{url} cannot be read: {_first_line(error)}.") from error
     except OSError as error:
-        raise ValueError(f"{url} cannot be read: {error.strerror or _first_line(error)}.") from error
+        needs = f" ({_NEEDS[protocol]})" if protocol in _NEEDS and error.errno is None else ""
+        raise ValueError(f"{url} cannot be read: {error.strerror or _first_line(error)}{needs}.") from error
     except ValueError as error:
         if "rotocol not known" in str(error):
             raise ValueError(

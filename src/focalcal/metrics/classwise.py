@@ -129,9 +129,12 @@ class ClassSums:
 
 def beyond_first_bin(probs: Tensor, bins: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return rows, columns and values of those of the (N, K) float64 probabilities that lie above 1/M."""
-    values = probs.numpy()
+    turned = probs.stride(0) == 1  # as `block_statistics` gives those of few classes
+    values = np.ascontiguousarray(probs.numpy().T if turned else probs.numpy())
     places = np.flatnonzero(values > float(edges(bins)[1]))
-    row, column = np.divmod(places, values.shape[1])
+    major = places // values.shape[1]
+    minor = places - major * values.shape[1]  # in two steps: numpy's divmod takes five times as long
+    row, column = (minor, major) if turned else (major, minor)
     return torch.from_numpy(row), torch.from_numpy(column), torch.from_numpy(values.ravel()[places])
 
 

@@ -175,7 +175,8 @@ class CellSamples:
 
     @cached_property
     def _place(self) -> Integers:
-        return (self.unit % FOLDS) * self.cells + self.cell
+        fold = self.unit - self.unit // FOLDS * FOLDS  # numpy's remainder takes twice as long
+        return fold * self.cells + self.cell
 
 
 class Units(Protocol):

@@ -25,6 +25,9 @@ from focalcal.predictions.rows import check_kind
 # more than its outputs, and the number of samples is what must not be large.
 _BLOCK_VALUES = 2**18
 _BLOCK_ROWS = 2**16
+# Up to so many classes blocks are turned around, so that the numbers of one class lie side by side: what goes along a
+# short row takes several times as long. At most 255, for positions are uint8.
+_FEW_CLASSES = 32
 # Of fewer clusters than this the spread is not known well.
 FEW_CLUSTERS = 30
 
@@ -259,17 +262,19 @@ def confidence_samples(preds: Predictions) -> ConfidenceSamples:
         ([0.75, 0.5], [True, False])
     """
     preds = prepare_predictions(preds)
-    if preds.of == "top":
-        prediction, confidence = _first_maximum(preds.values)
-    else:
-        prediction = torch.ones_like(preds.hard_labels)
-        confidence = torch.empty(len(preds), dtype=torch.float64).copy_(preds.values[:, 1])
-    if preds.kind == "logits":
-        rows = max(1, _BLOCK_VALUES // preds.num_classes)
-        for start in range(0, len(prediction), rows):
-            part = slice(start, start + rows)
-            probs = _softmax(_gaps(preds.values[part]))
-            confidence[part] = probs.gather(1, prediction[part, None])[:, 0]
+    prediction = torch.ones_like(preds.hard_labels)
+    confidence = torch.empty(len(preds), dtype=torch.float64)
+    start = 0
+    for block, values, (gaps, probs, _) in _blocks(preds):
+        part = slice(start, start + len(block))
+        if preds.of == "top":
+            prediction[part], confidence[part] = _first_maximum(values)
+        else:
+            confidence[part] = values[:, 1]
+        if preds.kind == "logits":
+            found = _softmax(_gaps(values, gaps), probs)
+            confidence[part] = found.gather(1, prediction[part, None])[:, 0]
+        start += len(block)
     return ConfidenceSamples(confidence, prediction == preds.hard_labels, preds.weights)
 
 
@@ -298,29 +303,40 @@ def block_statistics(preds: Predictions) -> Iterator[tuple[SampleStatistics, Ten
     Masked classes are left out; weights stay as they are. The probabilities stand in memory that the next block writes
     over: use them at once or copy them.
     """
-    for block, scratch in _blocks(drop_masked(preds)):
-        yield _statistics(block, *scratch)
+    for block, values, scratch in _blocks(drop_masked(preds)):
+        yield _statistics(block, values, *scratch)
 
 
 def block_probabilities(preds: Predictions) -> Iterator[tuple[Predictions, Tensor]]:
     """Yield blocks of predictions, each with the probabilities that `block_statistics` gives."""
-    for block, (doubles, probs, _) in _blocks(drop_masked(preds)):
+    for block, values, (doubles, probs, _) in _blocks(drop_masked(preds)):
         if block.kind == "logits":
-            yield block, _softmax(_gaps(block.values, doubles), probs)
+            yield block, _softmax(_gaps(values, doubles), probs)
         else:
-            yield block, probs.copy_(block.values)
+            yield block, probs.copy_(values)
 
 
-def _blocks(preds: Predictions) -> Iterator[tuple[Predictions, Tensor]]:
-    """Yield blocks with three (rows, K) float64 tensors to write in: new memory for every block would cost time."""
+def _blocks(preds: Predictions) -> Iterator[tuple[Predictions, Tensor, Sequence[Tensor]]]:
+    """Yield blocks, their values, and three (rows, K) float64 tensors to write in.
+
+    New memory for every block would cost time. With few classes all of them are views of (K, rows) tensors.
+    """
     rows = min(len(preds), _BLOCK_ROWS, chunk_rows(preds.num_classes, _BLOCK_VALUES))
-    scratch = torch.empty(3, rows, preds.num_classes, dtype=torch.float64)
+    if preds.num_classes > _FEW_CLASSES:
+        scratch = torch.empty(3, rows, preds.num_classes, dtype=torch.float64)
+        for block in preds.blocks(rows):
+            yield block, block.values, tuple(scratch[:, : len(block)])
+        return
+    turned = torch.empty(4, preds.num_classes, rows, dtype=torch.float64).transpose(1, 2)
     for block in preds.blocks(rows):
-        yield block, scratch[:, : len(block)]
+        values, *others = turned[:, : len(block)]
+        yield block, values.copy_(block.values), tuple(others)
 
 
-def _statistics(block: Predictions, log_odds: Tensor, probs: Tensor, spare: Tensor) -> tuple[SampleStatistics, Tensor]:
-    values, label = block.values, block.hard_labels
+def _statistics(
+    block: Predictions, values: Tensor, log_odds: Tensor, probs: Tensor, spare: Tensor
+) -> tuple[SampleStatistics, Tensor]:
+    label = block.hard_labels
     prediction, top = _first_maximum(values)
     if block.of == "confidence":
         prediction = torch.ones_like(prediction)
@@ -369,18 +385,34 @@ def _softmax(gaps: Tensor, out: Tensor | None = None) -> Tensor:
     """Return the softmax of `_gaps`: of few classes several times faster than ``torch.softmax``."""
     probs = torch.empty_like(gaps) if out is None else out
     np.exp(gaps.numpy(), out=probs.numpy())  # which is off by half a unit of the last digit, torch's by one
-    return probs.div_(probs.sum(1, keepdim=True))
+    return probs.div_(_sum_of_rows(probs)[:, None])
+
+
+def _sum_of_rows(values: Tensor) -> Tensor:
+    """Add up the rows, (N,): of few classes one class after another, so that the bits do not depend on the block."""
+    if values.shape[1] > _FEW_CLASSES:
+        return values.sum(1)
+    columns = values.numpy().T
+    total = columns[0].copy()
+    for column in columns[1:]:
+        total += column
+    return torch.from_numpy(total)
 
 
 def _first_maximum(values: Tensor) -> tuple[Tensor, Tensor]:
     """Return the first position of each row's maximum, and the maximum as float64: ``Tensor.max`` takes far longer."""
-    place = torch.from_numpy(values.numpy().argmax(axis=1))
-    return place, values.gather(1, place[:, None])[:, 0].double()
+    classes = values.shape[1]
+    if classes > _FEW_CLASSES:
+        place = torch.from_numpy(values.numpy().argmax(axis=1))
+        return place, values.gather(1, place[:, None])[:, 0].double()
+    top = values.amax(1)
+    places_from_the_end = (values == top[:, None]).view(torch.uint8) * torch.arange(classes, 0, -1, dtype=torch.uint8)
+    return classes - places_from_the_end.amax(1).long(), top
 
 
 def _sum_of_products(weights: Tensor, logs: Tensor, spare: Tensor) -> Tensor:
     """Σ_k weights · logs of each row, where 0 · log 0 is 0; ``spare`` is memory to write in."""
-    total = torch.mul(weights, logs, out=spare).sum(dim=1)
+    total = _sum_of_rows(torch.mul(weights, logs, out=spare))
     undefined = total.isnan()
     if undefined.any():
         products = weights[undefined] * logs[undefined]
@@ -391,22 +423,30 @@ def _sum_of_products(weights: Tensor, logs: Tensor, spare: Tensor) -> Tensor:
 def _brier(probs: Tensor, label: Tensor, spare: Tensor) -> Tensor:
     """Σ_k (p_k − [k = label])² without the cancellation of 1 − 2p + Σp²: the label's own term is added apart."""
     of_label = probs.gather(1, label[:, None])
-    others = torch.mul(probs, probs, out=spare).scatter_(1, label[:, None], 0).sum(dim=1)
+    others = _sum_of_rows(torch.mul(probs, probs, out=spare).scatter_(1, label[:, None], 0))
     return others + (1 - of_label[:, 0]).square_()
 
 
 def _rank(values: Tensor, label: Tensor, right: Tensor, *scratch: Tensor) -> Tensor:
-    """Count the classes before the label; a right prediction needs no look. The last two are memory to write in."""
+    """Count the classes before the label. The last two are memory to write in."""
+    if values.shape[1] <= _FEW_CLASSES:
+        return _count_before(values, label, scratch[1]).masked_fill_(right, 0)
+    # A right prediction needs no look.
     rank = torch.zeros_like(label)
     wrong = torch.nonzero(~right)[:, 0]
     size = len(wrong) * values.shape[1]
     chosen, flags = (part.view(-1).view(values.dtype)[:size].view(len(wrong), values.shape[1]) for part in scratch)
-    values, label = torch.index_select(values, 0, wrong, out=chosen), label[wrong, None]
+    rank[wrong] = _count_before(torch.index_select(values, 0, wrong, out=chosen), label[wrong], flags)
+    return rank
+
+
+def _count_before(values: Tensor, label: Tensor, flags: Tensor) -> Tensor:
+    """Count the classes before the label; ``flags`` is memory of the values' shape and type."""
+    label = label[:, None]
     of_label = values.gather(1, label)
     # Comparing into floats and adding those is several times faster than counting booleans; exact up to 2^24 classes.
     before = torch.gt(values, of_label, out=flags).sum(dim=1).long()
     tied = torch.nonzero(torch.eq(values, of_label, out=flags).sum(dim=1) > 1)[:, 0]
     lower = torch.arange(values.shape[1]) < label[tied]
     before[tied] += ((values[tied] == of_label[tied]) & lower).sum(dim=1)
-    rank[wrong] = before
-    return rank
+    return before

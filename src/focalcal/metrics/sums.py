@@ -150,14 +150,16 @@ def means_of_samples(stats: SampleStatistics, k: int = TOP_K, threshold: float =
 
 def mean_terms(s: SampleStatistics, k: int = TOP_K, threshold: float = CONFIDENT) -> Mapping[str, Tensor]:
     """Return what each sample adds to `Means`, times its weight, (N,) float64 each."""
-    right, wrong = s.mass * s.correct, s.mass * ~s.correct
+    mass = s.mass
+    right, wrong = mass * s.correct, mass * ~s.correct
     confident = s.confidence >= threshold
     # An infinite loss is counted and not added: of weight 0, or counted 0 times, it must not show.
     infinite = s.nll.isinf()
     hit = s.right
+    lost = s.nll.masked_fill(infinite, 0) if bool(infinite.any()) else s.nll
     return {
-        "hits": s.mass * hit,
-        "misses": s.mass * ~hit,
+        "hits": mass * hit,
+        "misses": mass * ~hit,
         "right": right,
         "wrong": wrong,
         "confidence_right": right * s.confidence,
@@ -166,10 +168,10 @@ def mean_terms(s: SampleStatistics, k: int = TOP_K, threshold: float = CONFIDENT
         "entropy_wrong": wrong * s.entropy,
         "confident_right": right * confident,
         "confident_wrong": wrong * confident,
-        "top_k": s.mass * (s.rank < k),
-        "nll": s.mass * s.nll.masked_fill(infinite, 0),
-        "infinite_nll": s.mass * infinite,
-        "brier": s.mass * s.brier,
+        "top_k": mass * (s.rank < k),
+        "nll": mass * lost,
+        "infinite_nll": mass * infinite,
+        "brier": mass * s.brier,
     }
 
 

@@ -1,5 +1,6 @@
 """Rules for values, labels and weights, each with the sentence that says how it was broken."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -63,6 +64,8 @@ def row_sum_tolerance(num_classes: int, dtype: torch.dtype) -> float:
 def check_logits(values: Tensor, where: Where) -> None:
     """Refuse NaN, +inf, and a row of which every value is -inf. Values: (N, K)."""
     for start, block in _row_blocks(values):
+        if math.isfinite(block.sum()):  # a look at every row takes ten times as long
+            continue
         # NaN and +inf win every maximum, and only a row without any finite value has the maximum -inf.
         wrong = ~torch.isfinite(block.amax(dim=1))
         if wrong.any():

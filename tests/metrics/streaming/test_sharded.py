@@ -94,8 +94,10 @@ def test_a_bad_shard_is_named_or_skipped(tmp_path):
     content = bytearray(names[1].read_bytes())
     content[len(content) // 2] ^= 0xFF
     names[1].write_bytes(content)  # damage that shows when the rows are read
-    (tmp_path / "part-99.parquet").write_bytes(b"nothing")  # and one that shows at once
     with pytest.raises(ValueError, match=r"part-01\.parquet cannot be read: .*checksum"):
+        evaluate_shards(tmp_path / "*.parquet", workers=1)
+    (tmp_path / "part-99.parquet").write_bytes(b"nothing")  # and one that shows at once
+    with pytest.raises(ValueError, match=r"part-99\.parquet is corrupt or truncated"):
         evaluate_shards(tmp_path / "*.parquet", workers=1)
     found = evaluate_shards(tmp_path / "*.parquet", workers=1, skip_bad_shards=True)
     assert found.n == 200

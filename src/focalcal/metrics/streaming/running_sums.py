@@ -69,8 +69,8 @@ class RunningSums:
 
     def rescale(self, exponent: int) -> None:
         """Divide what is there by a larger power of two."""
-        if self.exponent is not None:
-            factor = 2.0 ** (self.exponent - exponent)
+        if self.exponent not in (None, exponent):
+            factor = 2.0 ** ((self.exponent or 0) - exponent)
             self.sums.mul_(factor)
             # Of squared weights.
             squares = (self._sums["floor"][2:], self._sums["units"][FIRST_SQUARE:], self._sums["doubt"])

@@ -56,6 +56,7 @@ class ParquetTable(Table):
         self._path = path
         with self._open() as file:
             self.names = list(file.schema_arrow.names)
+            self._types = list(file.schema_arrow.types)
             text = _text(file.schema_arrow.metadata)
             _check_whole(self._path, file.schema_arrow.metadata)
             check_stated(self.names, text)
@@ -73,6 +74,11 @@ class ParquetTable(Table):
     def num_rows(self) -> int:
         """Rows in the file."""
         return int(self._num_rows)
+
+    def list_length(self, column: int) -> int | None:
+        """Length of all lists of a column of such a type, as our own files have."""
+        kind = self._types[column]
+        return kind.list_size if pa.types.is_fixed_size_list(kind) and self._num_rows else None
 
     def batches(self, columns: Sequence[int], fields: dict[str, Field], rows: int) -> Iterator[dict[int, pa.Array]]:
         """Read these columns, at most ``rows`` rows at a time."""

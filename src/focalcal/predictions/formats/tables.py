@@ -143,6 +143,10 @@ class Table(ABC):
     def num_rows(self) -> int:
         """Rows in the file."""
 
+    def list_length(self, column: int) -> int | None:
+        """Length of all lists of a column, where that is known without reading it."""
+        return None
+
     @abstractmethod
     def batches(self, columns: Sequence[int], fields: dict[str, Field], rows: int) -> Iterator[dict[int, pa.Array]]:
         """Read these columns, at most ``rows`` rows at a time; ``fields`` says which of them have which part."""
@@ -246,6 +250,9 @@ class TableSource(Source):
         field = self._fields["values"]
         if not field.single:
             return (len(field.columns),)
+        length = self.table.list_length(field.columns[0])
+        if length is not None:
+            return (length,)
         for batch in self._batches({"values": field}, 1):
             if self._choices.drop_missing and not len(_drop_missing(batch, field.columns)[0]):
                 continue
