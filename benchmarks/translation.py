@@ -32,7 +32,7 @@ from focalcal.training.batches import epoch_batches, load_batch
 from focalcal.translation import search_beams
 
 medians = partial(medians, clock=time.process_time)
-PAIRS = 600
+PAIRS = 3000
 SUBWORDS, SENTENCES, LENGTH, BEAM = 10_000, 32, 14, 5
 TOKENS, VOCABULARY, WIDTH = 2048, 32_000, 512
 LEAST_CACHED, LEAST_BATCHED, MOST_TIME, MOST_MEMORY = 3.0, 5.0, 1.3, 0.25
@@ -183,7 +183,7 @@ def training(quick: bool) -> None:
             "bare": bare_epoch(recipe, data, network(recipe)),
             "loop": whole_epoch(recipe, data, Path(folder), network(recipe)),
         }
-        seconds = medians(competitors, seconds=60, fewest=5, quick=quick)
+        seconds = medians(competitors, seconds=60, fewest=3, quick=quick)
     overhead = seconds["loop"] / seconds["bare"] - 1
     print(
         f"training on {count} pairs: bare {count / seconds['bare']:.0f} pairs/s, focalcal "

@@ -4,12 +4,15 @@ import gzip
 import sys
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from focalcal.data import load_data
+from focalcal.data.data_sets import WMT14
 from focalcal.data.sentence_pairs import SentencePairs, add_ends
 from focalcal.data.subwords import SubwordVocabulary, learn_vocabulary
 
@@ -162,3 +165,20 @@ def test_the_real_multi30k(real_data):
     test = data.evaluation["test"]
     inputs, _ = test.batch(torch.arange(5), device=CPU, generator=None)
     assert test.vocabulary.decode(inputs.target.tolist()) == list(test.references[:5])
+
+
+def test_wmt14_is_read_in_its_public_layout(tmp_path):
+    """Three shards of training pairs, one file each of validation and test, with a column ``translation``."""
+    lines = corpus(90)
+    rows = iter([{"de": line[::-1], "en": line} for line in lines])
+    for files in WMT14.values():
+        for file in files:
+            path = tmp_path / file.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            kind = pa.struct([("de", pa.string()), ("en", pa.string())])
+            pq.write_table(pa.table({"translation": pa.array([next(rows) for _ in range(18)], kind)}), path)
+    data = load_data("wmt14", root=tmp_path, vocabulary=60)
+    assert (len(data.train), len(data.evaluation["val"]), len(data.evaluation["test"])) == (54, 18, 18)
+    assert list(data.train.sources) == lines[:54]
+    assert list(data.evaluation["test"].references) == [line[::-1] for line in lines[72:]]
+    assert data.model_options["num_classes"] == 60
