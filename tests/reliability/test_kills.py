@@ -8,6 +8,7 @@ import signal
 from dataclasses import fields
 
 import pytest
+import torch
 
 from focalcal.base.files import remove_leftovers
 from focalcal.calibrators import TemperatureScaling
@@ -19,6 +20,7 @@ from focalcal.sweeps.finished import FinishedRun, write_index
 from focalcal.sweeps.plan import Plan
 from focalcal.sweeps.result_rows import Row, write_rows
 from focalcal.sweeps.translated_run import CurvePoint, write_curves
+from focalcal.training.checkpoints import Checkpoint, CheckpointFolder, write_checkpoint
 from focalcal.training.run_directory import RunDirectory
 from reliability.corpus import token_predictions
 from reliability.kills import RECIPES, interfere, kill_chain, outcome, train_run
@@ -187,6 +189,19 @@ def write_one(path, moment):
         interfere(1, moment)
     preds = Predictions.from_logits([[2.0, 1.0], [0.5, 1.5], [3.0, 0.0]] * 5, [0, 1, 1] * 5)
     WRITERS[path.name](path, preds)
+
+
+def test_checkpoints_that_a_kill_has_left_are_removed_by_the_resume(tmp_path):
+    """Killed after each checkpoint and before its removal of older ones, a run kept them all."""
+    folder = CheckpointFolder(tmp_path)
+    for epoch in range(1, 6):
+        values = {"best": {"file": f"best-{epoch:05d}.safetensors"}}
+        folder.write_weights(values["best"]["file"], epoch, {"a": torch.ones(2)})
+        write_checkpoint(tmp_path / f"epoch-{epoch:05d}-step-0000000.safetensors", Checkpoint({}, values))
+    newest, damaged = folder.newest()
+    assert damaged == []
+    folder.remove_older(newest)
+    assert sorted(path.name.split("-")[1][:5] for path in tmp_path.iterdir()) == ["00004", "00004", "00005", "00005"]
 
 
 def test_kills_at_random(tmp_path):

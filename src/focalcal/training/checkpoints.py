@@ -50,9 +50,13 @@ class CheckpointFolder:
         """Save the state after ``step`` steps of an epoch; older files are removed when the new one is safely there."""
         make_folder(self.path)
         write_checkpoint(self.path / f"epoch-{epoch:05d}-step-{step:07d}.safetensors", checkpoint)
+        self.remove_older(checkpoint)
+
+    def remove_older(self, newest: Checkpoint) -> None:
+        """Remove the files that are not needed beside the newest checkpoint; a kill may have left them."""
         for old in self._files()[:-_KEPT]:
             old.unlink(missing_ok=True)
-        best = checkpoint.values.get("best")
+        best = newest.values.get("best")
         for file in self.path.glob("best-*.safetensors"):
             if best is not None and file.name != best["file"] and not self._is_needed(file.name):
                 file.unlink(missing_ok=True)

@@ -269,6 +269,8 @@ class Trainer:
             self.display.note(sentence)
         if checkpoint is not None:
             self.state.restore(self.fabric, checkpoint, self.files.history)
+            if self.fabric.is_global_zero and not damaged:
+                self.checkpoints.remove_older(checkpoint)
         return checkpoint is not None
 
 
