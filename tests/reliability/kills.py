@@ -22,6 +22,8 @@ if __name__ == "__main__":
 from tiny_runs import prediction_bytes, start, timeless
 
 MOMENTS = ("torn", "complete", "in place")
+# A run writes some thirty files, and a kill lets it write up to five: without a limit one run could take all kills.
+KILLS_PER_RUN = 10
 # Three kinds of networks and data, each as small as it gets: (recipe, changes).
 RECIPES = {
     "digits": (
@@ -121,7 +123,10 @@ def main() -> int:
         while len(kills) < options.kills:
             seed += 1
             for name in RECIPES:
-                out, new = kill_chain(Path(folder), name, seed, source, options.kills - len(kills))
+                if len(kills) == options.kills:
+                    break
+                most = min(KILLS_PER_RUN, options.kills - len(kills))
+                out, new = kill_chain(Path(folder), name, seed, source, most)
                 kills += new
                 whole = Path(folder) / "whole"
                 child = start(train_run, whole, name, seed)
