@@ -277,3 +277,11 @@ def test_the_bound_of_what_is_not_a_distribution():
         fc.entropy_bound(np.array([1.5, -0.5]), good, 1.0)
     with pytest.raises(ValueError, match="same shape"):
         fc.entropy_bound(good, np.array([[0.5, 0.5]]), 1.0)
+
+
+def test_lists_are_arrays():
+    for values in (fc.gradient_factor([0.1, 0.2], 3.0), fc.gamma_star([0.1, 0.2]), fc.focal_optimum([0.1, 0.2], 3.0)):
+        assert isinstance(values, np.ndarray)
+        assert values.shape == (2,)
+    assert isinstance(fc.focal_optimum(0.9, 3), float)
+    assert fc.focal_optimum([0.1, 0.2], 3.0)[1] == fc.focal_optimum(0.2, 3.0)

@@ -93,7 +93,12 @@ def gradient_factor(p: ArrayLike, gamma: float | ArrayLike) -> ArrayLike:
     if not ((exponents >= 0) & np.isfinite(exponents)).all():
         raise ValueError(f"gamma must be a finite number of at least 0, got {_first_outside(exponents, 0.0, np.inf)}.")
     g = gradient_factor(torch.tensor(probabilities), torch.tensor(exponents)).numpy()
-    return g if isinstance(p, np.ndarray) or isinstance(gamma, np.ndarray) else float(g)
+    return cast(ArrayLike, float(g) if _of_floats(p, gamma) else g)
+
+
+def _of_floats(*given: object) -> bool:
+    """Tell whether nothing but numbers was given; arrays and lists get an array back."""
+    return all(np.ndim(one) == 0 and not isinstance(one, np.ndarray) for one in given)  # type: ignore[arg-type]
 
 
 def gamma_star(p0: ArrayLike) -> ArrayLike:
@@ -122,7 +127,7 @@ def gamma_star(p0: ArrayLike) -> ArrayLike:
         return _gamma_star_of_tensor(p0)
     probabilities = np.asarray(p0, dtype=np.float64)
     star = _gamma_star_of_tensor(torch.tensor(probabilities)).numpy()
-    return star if isinstance(p0, np.ndarray) else float(star)
+    return cast(ArrayLike, float(star) if _of_floats(p0) else star)
 
 
 def _gamma_star_of_tensor(p0: Tensor) -> Tensor:
@@ -172,7 +177,7 @@ def focal_optimum(q: ArrayLike, gamma: float | ArrayLike) -> ArrayLike:
     optimum = _optimum(probabilities, exponents)
     if isinstance(q, Tensor):
         return optimum.to(q.device, q.dtype)
-    return optimum.numpy() if isinstance(q, np.ndarray) or isinstance(gamma, np.ndarray) else float(optimum)
+    return cast(ArrayLike, float(optimum) if _of_floats(q, gamma) else optimum.numpy())
 
 
 def _optimum(q: Tensor, gamma: Tensor) -> Tensor:

@@ -26,16 +26,27 @@ Results = Annotated[
     typer.Option(
         "--results",
         metavar="DIR",
-        help="A folder of results, of a sweep or of a run; may be repeated; by default results.",
+        help="A folder of results, of a sweep or of a run, or several; by default results.",
     ),
+]
+# An option takes one value; what follows it arrives as arguments.
+MoreFolders = Annotated[
+    list[Path] | None, typer.Argument(metavar="[DIR]…", show_default=False, help="More folders of the option before.")
 ]
 AsFormat = Annotated[Format, typer.Option("--format", help="How to write it.")]
 OutFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write to; it is made.")]
 
 
+def _all_folders(option: str, named: list[Path] | None, more: list[Path] | None) -> list[Path] | None:
+    if more and not named:
+        raise ValueError(f"{more[0]} is one argument too many; folders go behind {option}, as in {option} {more[0]}.")
+    return [*named, *(more or [])] if named else None
+
+
 def table(
     name: Annotated[str, typer.Argument(metavar="NAME", help="ece, error, …; or a table.csv of focalcal sweep.")],
     results_in: Results = None,
+    more: MoreFolders = None,
     variants: Annotated[bool, typer.Option("--variants", help="The table of the focal variants.")] = False,
     epoch: Annotated[
         Literal["best", "last"] | None,
@@ -57,7 +68,7 @@ def table(
     Examples:
       focalcal paper table ece
       focalcal paper table error --variants --format latex
-      focalcal paper table early-stopping --results runs/c --format csv
+      focalcal paper table early-stopping --results runs/c results --format csv
       focalcal paper table results/sst/table.csv --metrics error,ece
     """
     if name.endswith(".csv"):
@@ -69,7 +80,7 @@ def table(
     from focalcal.paper.tables import check_filled
 
     wanted = named_tables(name, variants=variants)
-    found = find_results(results_in)
+    found = find_results(_all_folders("--results", results_in, more))
     tables = [build_table(one, found, epoch) for one in wanted]
     if results_in:
         check_filled(tables[0], found)
@@ -98,6 +109,7 @@ def show(
 def tables(
     out: OutFolder,
     results_in: Results = None,
+    more: MoreFolders = None,
     format: AsFormat = "markdown",
 ) -> None:
     """Write all 17 tables of the paper, one file per table.
@@ -109,7 +121,7 @@ def tables(
     from focalcal.paper import find_results
     from focalcal.paper.table_formats import write_tables
 
-    written = write_tables(find_results(results_in), out, format)
+    written = write_tables(find_results(_all_folders("--results", results_in, more)), out, format)
     print(f"{len(written)} tables are in {out}.")
 
 
@@ -118,8 +130,9 @@ def figure(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A .png, .svg or .pdf; the data goes beside it.")],
     runs: Annotated[
         list[Path] | None,
-        typer.Option("--runs", metavar="DIR", help="A folder of results, a sweep or a run; may be repeated."),
+        typer.Option("--runs", metavar="DIR", help="A folder of results, a sweep or a run, or several."),
     ] = None,
+    more: MoreFolders = None,
     papers_bootstrap: Annotated[
         bool, typer.Option("--papers-bootstrap", help="bars: intervals as in the paper, from kept predictions.")
     ] = False,
@@ -139,7 +152,7 @@ def figure(
     from focalcal.paper.figures import build_figure, check_format
 
     check_format(out)
-    drawn = build_figure(name, runs, papers_bootstrap=papers_bootstrap)
+    drawn = build_figure(name, _all_folders("--runs", runs, more), papers_bootstrap=papers_bootstrap)
     drawn.save(out)
     for sentence in drawn.notes:
         note(sentence)
@@ -149,6 +162,7 @@ def figure(
 def figures(
     out: OutFolder,
     results_in: Results = None,
+    more: MoreFolders = None,
     format: Annotated[Literal["png", "svg", "pdf"], typer.Option("--format", help="Of the pictures.")] = "png",
 ) -> None:
     """Draw all figures of the paper that the results at hand allow, and say why others are missing.
@@ -160,13 +174,14 @@ def figures(
     from focalcal.paper import find_results
     from focalcal.paper.pages import write_figures
 
-    for name, said in write_figures(find_results(results_in), out, format).items():
+    for name, said in write_figures(find_results(_all_folders("--results", results_in, more)), out, format).items():
         print(f"{name}: {said}")
 
 
 def study(
     name: Annotated[str, typer.Argument(metavar="NAME", help="early-stopping, ood, confident, temperature, …")],
     results_in: Results = None,
+    more: MoreFolders = None,
     json: Json = False,
 ) -> None:
     """Print a study of the paper: its claims one by one, what our numbers say, and the numbers.
@@ -182,7 +197,7 @@ def study(
     from focalcal.paper.studies import find_study, study_markdown, study_records
 
     wanted = find_study(name)
-    found = [] if name == "theory" else find_results(results_in)
+    found = [] if name == "theory" else find_results(_all_folders("--results", results_in, more))
     if json:
         print_json(study_records(wanted, found))
     else:
@@ -212,6 +227,7 @@ def theory(
 def pages(
     out: OutFolder,
     results_in: Results = None,
+    more: MoreFolders = None,
     readme: Annotated[
         Path | None,
         typer.Option("--readme", metavar="FILE", help="A page whose table of claims, between marks, is made again."),
@@ -225,7 +241,7 @@ def pages(
     from focalcal.paper import find_results
     from focalcal.paper.pages import update_readme, write_pages
 
-    written, headlines = write_pages(find_results(results_in), out)
+    written, headlines = write_pages(find_results(_all_folders("--results", results_in, more)), out)
     if readme is not None:
         update_readme(readme, headlines)
     print(f"{len(written)} pages are in {out}.")
