@@ -21,7 +21,7 @@ def test_a_line_for_every_line(focalcal, run, tmp_path):
     file.write_text("ba de\n\nki lo mu\n")
     ran = focalcal("translate", run.path, "--input", file, "--beam", 2, "--temperature", 1.1)
     assert (ran.code, ran.out.count("\n"), ran.out.split("\n")[1]) == (0, 3, "")
-    assert "1 empty lines have empty translations." in ran.err
+    assert "Empty lines, whose translations are empty: 1." in ran.err
 
 
 def test_a_split_is_measured(focalcal, run, tmp_path):

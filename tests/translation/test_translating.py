@@ -45,8 +45,8 @@ def test_what_is_empty_long_or_unknown_is_counted(model, vocabulary):
     assert (found.empty_lines, found.cut_lines) == (2, 1)
     assert found.unknown_subwords >= 1
     assert found.notes()[:2] == [
-        "2 empty lines have empty translations.",
-        "1 lines are longer than the network can read and were cut.",
+        "Empty lines, whose translations are empty: 2.",
+        "Lines longer than the network can read, which were cut: 1.",
     ]
 
 

@@ -36,11 +36,11 @@ class Translations:
     def notes(self) -> list[str]:
         """Say in one sentence each what a user may not expect."""
         about = (
-            (self.empty_lines, "empty lines have empty translations"),
-            (self.cut_lines, "lines are longer than the network can read and were cut"),
-            (self.unknown_subwords, "subwords are unknown to the vocabulary"),
+            (self.empty_lines, "Empty lines, whose translations are empty"),
+            (self.cut_lines, "Lines longer than the network can read, which were cut"),
+            (self.unknown_subwords, "Subwords unknown to the vocabulary"),
         )
-        return [f"{count:,} {what}." for count, what in about if count]
+        return [f"{what}: {count:,}." for count, what in about if count]
 
 
 def translate(
