@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+import focalcal as fc
 from focalcal.predictions import Predictions
 from focalcal.temperature import fit_inverse_temperature
 from oracles.temperature import best_inverse_temperature, mean_nll, sampled, slope
@@ -259,3 +260,16 @@ def test_one_hot_probabilities_with_soft_labels(samples, classes, dtype, evennes
     assert here == pytest.approx(fit.nll, rel=1e-6)
     assert here <= beside[0] * (1 + 1e-9) or fit.bound == "upper"
     assert here <= beside[1] * (1 + 1e-9) or fit.bound == "lower"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_sample_may_outweigh_all_others(seed):
+    """Rounding hides the others until that sample's loss has vanished; the search then has to end by halving."""
+    drawn = np.random.default_rng(seed)
+    logits, labels = drawn.normal(size=(11, 3)).astype(np.float32) * 2, drawn.integers(0, 3, 11)
+    weights, heavy = 10.0 ** drawn.uniform(-250, -240, 11), drawn.integers(0, 11)
+    weights[heavy], logits[heavy, labels[heavy]] = 1.0, logits[heavy].max() + 0.3
+    preds = fc.Predictions.from_logits(logits, labels, weights=weights)
+    scaler = fc.TemperatureScaling().fit(preds)
+    assert 0 < scaler.temperature_ < 1
+    assert fc.metrics.nll(scaler.transform(preds)) <= fc.metrics.nll(preds)

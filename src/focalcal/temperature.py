@@ -367,9 +367,19 @@ def _search(objective: _Curve, start: float, low: float, high: float, tolerance:
         if above - below <= tolerance:  # rounding decides the sign of the slope here
             return _finish(point, 0.0, passes)
         target = min(max(u + step, low), high)
-        u = target if below < target < above else 0.5 * (below + above)
+        if passes >= _MOST_PASSES // 2:  # one sample may outweigh the others by so much that rounding is all one sees
+            u = _halve(max(below, low), min(above, high), tolerance, towards_high=above == math.inf)
+        else:
+            u = target if below < target < above else 0.5 * (below + above)
         previous = point
     raise ArithmeticError(f"The temperature search did not converge in {_MOST_PASSES} passes.")
+
+
+def _halve(low: float, high: float, tolerance: float, *, towards_high: bool) -> float:
+    """Return the middle, or the end that has not been tried once the two have met."""
+    if high - low <= tolerance:
+        return high if towards_high else low
+    return 0.5 * (low + high)
 
 
 def _next_step(point: _Point, previous: _Point | None) -> tuple[float, float]:
