@@ -28,8 +28,11 @@ def keep(
         without_last: leave the last epoch out where another one was selected.
 
     Raises:
-        ValueError: one sentence, for a run that takes more than its budget.
+        ValueError: one sentence, for two runs of one name, or a run that takes more than its budget.
     """
+    names = [run.name for run in runs]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"Two runs are called {twice[0]}: keep each in a folder of its own.")
     return [_keep(run, folder / run.name, run.loss not in without_ood, not without_last) for run in runs]
 
 

@@ -141,7 +141,7 @@ def test_a_file_that_is_no_vocabulary_is_refused(tmp_path):
     place.write_bytes(b"nothing of the kind")
     with pytest.raises(ValueError, match="not a sentencepiece model"):
         SubwordVocabulary.load(place)
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(FileNotFoundError, match=r"^There is no file .*missing\.model\.$"):
         SubwordVocabulary.load(tmp_path / "missing.model")
 
 

@@ -61,12 +61,18 @@ def test_logits_that_16_bits_hold_exactly_need_no_more(cifar, tmp_path):
 
 
 def test_the_runs_are_found_again(cifar, digits, tmp_path):
-    runs = [_run(cifar), _run(digits)]
+    runs = [_run(cifar), _run(digits, "cross-entropy", 1)]
     kept = keep(runs, tmp_path)
     write_index(tmp_path, kept)
     assert read_index(tmp_path) == kept
-    assert [run.name for run in kept] == ["fl-3-seed-0", "fl-3-seed-0"]
+    assert [run.name for run in kept] == ["fl-3-seed-0", "cross-entropy-seed-1"]
     assert kept[0].facts() == runs[0].facts()
+
+
+def test_two_runs_of_one_name_are_refused_before_one_overwrites_the_other(cifar, digits, tmp_path):
+    with pytest.raises(ValueError, match=r"^Two runs are called fl-3-seed-0: keep each in a folder of its own\.$"):
+        keep([_run(cifar), _run(digits)], tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()
 
 
 def test_a_run_that_is_too_large_is_refused_until_its_other_sets_are_left_out(cifar, tmp_path):

@@ -117,7 +117,7 @@ def _array(source: Path | IO[bytes], place: str) -> Array:
             mmap_mode="r" if isinstance(source, Path) else None,
             allow_pickle=False,
         )
-    except (ValueError, OSError, EOFError) as error:
+    except Exception as error:  # numpy parses headers as Python: what damage makes it raise has no end
         raise ValueError(f"{place} is not a whole .npy file: download it again.") from error
     if not isinstance(array, np.ndarray):
         raise ValueError(f"{place} is an archive of arrays, not an .npy file.")
