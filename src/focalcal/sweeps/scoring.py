@@ -11,7 +11,7 @@ from focalcal.predictions import Predictions
 from focalcal.predictions.masking import answer_classes
 from focalcal.sweeps.finished import FinishedRun
 from focalcal.sweeps.result_rows import Row, Selection, title
-from focalcal.training.evaluating import fit_temperature
+from focalcal.training.evaluator import fit_temperature
 
 # Metrics by the names of the published table; what temperature scaling cannot change comes first.
 _FIXED = {"error": "error", "top_5_accuracy": "top5_accuracy"}

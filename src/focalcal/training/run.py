@@ -22,7 +22,7 @@ from focalcal.recipes import Recipe, load_recipe
 from focalcal.recipes.merging import merge, nest
 from focalcal.training.building import build_criterion, build_data, build_loggers, build_network
 from focalcal.training.devices import build_fabric
-from focalcal.training.evaluating import build_evaluator
+from focalcal.training.evaluator import build_evaluator
 from focalcal.training.preconditions import (
     check_free,
     check_loss,
