@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from focalcal.calibrators.base import CalibrationWarning, LogitCalibrator, LogitModule, at_least_float32
-from focalcal.calibrators.files import learned_tensor
+from focalcal.calibrators.calibrator_file import learned_tensor
 from focalcal.calibrators.solver import Affine, Regression, Ridge
-from focalcal.calibrators.temperature import warn_at_bound
+from focalcal.calibrators.temperature_scaling import warn_at_bound
 from focalcal.calibrators.uniform_mixture import UniformMixture, effective_samples, fit_uniform_mixture, has_zeros
 from focalcal.predictions import Predictions
 from focalcal.temperature import fit_inverse_temperature

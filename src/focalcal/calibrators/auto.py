@@ -30,10 +30,10 @@ from focalcal.calibrators.ensemble import (
     label_log_probs,
     label_shares,
 )
-from focalcal.calibrators.focal import FocalTemperatureScaling
+from focalcal.calibrators.focal_inverse import FocalTemperatureScaling
 from focalcal.calibrators.identity import Identity
 from focalcal.calibrators.structured import MOST_CLASSES_OF_A_MATRIX, StructuredScaling
-from focalcal.calibrators.temperature import TemperatureScaling
+from focalcal.calibrators.temperature_scaling import TemperatureScaling
 from focalcal.calibrators.uniform_mixture import effective_samples, has_zeros
 from focalcal.predictions import Predictions
 from focalcal.temperature import fit_inverse_temperature

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from focalcal.base.suggestions import did_you_mean
-from focalcal.calibrators.files import FORMAT, FORMAT_VERSION, write_json
+from focalcal.calibrators.calibrator_file import FORMAT, FORMAT_VERSION, write_json
 from focalcal.calibrators.record import FitRecord, Quality, quality
 from focalcal.predictions import Predictions
 

@@ -21,7 +21,7 @@ from focalcal.calibrators.base import (
     NoOptimumWarning,
     at_least_float32,
 )
-from focalcal.calibrators.files import learned_number, learned_tensor
+from focalcal.calibrators.calibrator_file import learned_number, learned_tensor
 from focalcal.calibrators.solver import Regression
 from focalcal.calibrators.uniform_mixture import UniformMixture, effective_samples, fit_uniform_mixture, has_zeros
 from focalcal.predictions import Predictions

@@ -11,7 +11,7 @@ from torch import Tensor
 from focalcal.base.files import null_for_nan
 from focalcal.calibrators.base import CalibrationWarning, Calibrator
 from focalcal.calibrators.cross_validation import draw_folds, mean_and_error
-from focalcal.calibrators.temperature import TemperatureScaling
+from focalcal.calibrators.temperature_scaling import TemperatureScaling
 from focalcal.metrics import METRICS, sample_statistics
 from focalcal.metrics.bootstrap.intervals import check_resampling
 from focalcal.metrics.gap_intervals import tail, z_score

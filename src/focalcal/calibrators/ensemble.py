@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from torch import Tensor, nn
 
 from focalcal.calibrators.base import LogitCalibrator, LogitModule
-from focalcal.calibrators.files import learned_number, learned_tensor
-from focalcal.calibrators.temperature import DividedLogits, warn_at_bound
+from focalcal.calibrators.calibrator_file import learned_number, learned_tensor
+from focalcal.calibrators.temperature_scaling import DividedLogits, warn_at_bound
 from focalcal.calibrators.uniform_mixture import fit_uniform_mixture, has_zeros
 from focalcal.predictions import Predictions
 from focalcal.temperature import fit_inverse_temperature

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from focalcal.calibrators.base import Calibrator, LogitModule
-from focalcal.calibrators.files import learned_number, learned_tensor
+from focalcal.calibrators.calibrator_file import learned_number, learned_tensor
 from focalcal.calibrators.uniform_mixture import effective_samples
 from focalcal.metrics.binning import bin_index, check_bins, edges, sum_by_index
 from focalcal.predictions import Predictions

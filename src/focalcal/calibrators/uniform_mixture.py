@@ -17,7 +17,7 @@ from scipy.optimize import brentq, minimize_scalar
 from torch import Tensor
 
 from focalcal.calibrators.base import NoInformationWarning, NoOptimumWarning
-from focalcal.calibrators.files import learned_number
+from focalcal.calibrators.calibrator_file import learned_number
 from focalcal.predictions import Predictions
 
 Array = npt.NDArray[np.float64]

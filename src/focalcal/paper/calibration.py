@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from focalcal.paper.claims import Claim, judged
-from focalcal.paper.comparing import against, figure, is_lower, short
+from focalcal.paper.loss_comparison import against, figure, is_lower, short
 from focalcal.paper.result_folders import ResultSet
 
 _BASELINES = ("cross-entropy", "brier", "mmce", "ls-0.05")

@@ -9,7 +9,7 @@ from typing import Any
 
 from focalcal.base.files import parse_json, read_text
 from focalcal.calibrators import TemperatureScaling
-from focalcal.calibrators.temperature import Objective
+from focalcal.calibrators.temperature_scaling import Objective
 from focalcal.metrics.binning import equal_width_sums
 from focalcal.metrics.samples import sample_statistics
 from focalcal.predictions import Predictions

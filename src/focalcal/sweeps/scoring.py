@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from focalcal.calibrators import TemperatureScaling
-from focalcal.calibrators.temperature import Objective
+from focalcal.calibrators.temperature_scaling import Objective
 from focalcal.metrics import Evaluation, evaluate, ood_auroc
 from focalcal.predictions import Predictions
 from focalcal.predictions.masking import answer_classes

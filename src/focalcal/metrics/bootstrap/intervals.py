@@ -9,7 +9,6 @@ from focalcal.base.measures import MEASURES, Of
 from focalcal.base.suggestions import did_you_mean
 from focalcal.metrics.binning import check_bins
 from focalcal.metrics.bootstrap.counts import bootstrap_counts, count_once, drawable, jackknife_counts
-from focalcal.metrics.bootstrap.groups import CELL_SOURCES, resampler_of
 from focalcal.metrics.bootstrap.interval_methods import (
     UNKNOWN,
     Array,
@@ -19,6 +18,7 @@ from focalcal.metrics.bootstrap.interval_methods import (
     interval_from_replicates,
 )
 from focalcal.metrics.bootstrap.replicates import INTERVAL_METRICS, resample_samples
+from focalcal.metrics.bootstrap.sample_groups import CELL_SOURCES, resampler_of
 from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.metrics.refinement import LossSplits
 from focalcal.metrics.samples import SampleStatistics, prepare_predictions, sample_statistics
@@ -76,7 +76,7 @@ def bootstrap(
     A resample on which a metric is undefined (the confidence of wrong samples where none is wrong) is left out; where
     that is a larger share than α/2 of them, and where there is only one sample, the interval is (NaN, NaN). Samples of
     weight 0 are not drawn. Of more than 16,384 samples, 512 groups dealt at random are drawn instead of samples, in a
-    time that hardly depends on n (see `focalcal.metrics.bootstrap.groups`).
+    time that hardly depends on n (see `focalcal.metrics.bootstrap.sample_groups`).
 
     Args:
         preds: N predictions; with weights, each drawn sample counts with its own.

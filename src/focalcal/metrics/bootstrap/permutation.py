@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from focalcal.metrics.bootstrap.counts import BLOCK_BYTES, Counts
-from focalcal.metrics.bootstrap.groups import resampler_of
 from focalcal.metrics.bootstrap.replicates import Resampler
+from focalcal.metrics.bootstrap.sample_groups import resampler_of
 from focalcal.metrics.catalogue import CONFIDENT, TOP_K
 from focalcal.metrics.samples import SampleStatistics, cluster_numbers
 from focalcal.predictions import Predictions

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from focalcal.metrics.binning import BinSums
 from focalcal.metrics.bootstrap.counts import bootstrap_counts, count_once
-from focalcal.metrics.bootstrap.groups import GROUPS, GroupReplicates
 from focalcal.metrics.bootstrap.intervals import Replicates
 from focalcal.metrics.bootstrap.replicates import Resampler
+from focalcal.metrics.bootstrap.sample_groups import GROUPS, GroupReplicates
 from focalcal.metrics.confidence_cells import joined_middles
 from focalcal.metrics.honest_intervals import RankedUnits
 from focalcal.metrics.independent_units import CellSamples, ClusterUnits

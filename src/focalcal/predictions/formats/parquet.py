@@ -18,7 +18,7 @@ from focalcal.base.files import DAMAGE, check_unpacked, regular_file
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.formats.contents import KEY, STATEMENT, check_stated, state_contents
 from focalcal.predictions.formats.parts import PartArray, part_arrays, read_marked_text, write_marked_text
-from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource, plain_column
+from focalcal.predictions.formats.tabular import Constant, Field, Table, TableSource, plain_column
 from focalcal.predictions.read_options import Choices
 
 BROKEN = (*DAMAGE, pa.ArrowException)

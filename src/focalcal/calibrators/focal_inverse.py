@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from focalcal.calibrators.base import LogitCalibrator, LogitModule
-from focalcal.calibrators.files import learned_number
-from focalcal.calibrators.temperature import warn_at_bound
+from focalcal.calibrators.calibrator_file import learned_number
+from focalcal.calibrators.temperature_scaling import warn_at_bound
 from focalcal.gamma import factor_from_nll
 from focalcal.predictions import Predictions
 from focalcal.temperature import fit_inverse_temperature

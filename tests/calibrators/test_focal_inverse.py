@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize, minimize_scalar
 
 from focalcal.calibrators import CalibrationWarning, FocalInverse, FocalTemperatureScaling, TemperatureScaling
-from focalcal.calibrators.focal import (
+from focalcal.calibrators.focal_inverse import (
     accurate_nll,
     fit_temperature_and_gamma,
     inverse_logits,
