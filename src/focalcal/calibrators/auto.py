@@ -308,7 +308,7 @@ def _try(option: _Option, preds: Predictions, folds: Tensor) -> _Tried:
 
 
 def _mixture(log_probs: Array, shares: Array) -> Array:
-    """Weights of greatest held-out likelihood, without the negligible ones."""
+    """Compute weights of greatest held-out likelihood, without the negligible ones."""
     # A tenth of a sample is as much more as the samples are fewer, counted by their weights.
     weights = fit_mixture_weights(log_probs, shares, _PSEUDO_COUNT * float(shares @ shares))
     weights = np.where(weights < _SMALLEST_WEIGHT, 0.0, weights)
@@ -317,7 +317,7 @@ def _mixture(log_probs: Array, shares: Array) -> Array:
 
 
 def _simplest(log_probs: Array, shares: Array) -> Array:
-    """All weight on the simplest candidate within one standard error of the best."""
+    """Return all weight on the simplest candidate within one standard error of the best."""
     best = log_probs[:, int(np.argmax(shares @ log_probs))]
     for number in range(log_probs.shape[1]):
         excess = best - log_probs[:, number]

@@ -51,8 +51,8 @@ class CalibratorDrift:
         uncalibrated: The score of the new data uncalibrated.
         calibrated: After the calibrator.
         refitted: After one of its kind that was fitted on the new data; each sample by a fit on the other folds.
-        gain: uncalibrated − calibrated: above 0 the calibrator still helps.
-        loss: calibrated − refitted: above 0 a refit is better.
+        gain: Uncalibrated − calibrated: above 0 the calibrator still helps.
+        loss: Calibrated − refitted: above 0 a refit is better.
         level: Of intervals and tests.
     """
 

@@ -42,7 +42,7 @@ class FocalInverse(LogitCalibrator):
     records NLL and ECE, and may be left out. The predicted class never changes.
 
     Args:
-        gamma: the γ of the focal loss that the network was trained with, above −1; 0 changes nothing.
+        gamma: The γ of the focal loss that the network was trained with, above −1; 0 changes nothing.
 
     Examples:
         >>> from focalcal.predictions import Predictions
@@ -63,7 +63,7 @@ class FocalInverse(LogitCalibrator):
             raise ValueError(f"gamma must be a number above −1, not {self.gamma!r}.")
 
     def _learn(self, preds: Predictions) -> None:
-        """There is nothing to learn."""
+        """Learn nothing."""
 
     def _module(self) -> nn.Module:
         return InverseFocalLogits(1.0, float(self.gamma))
@@ -72,7 +72,7 @@ class FocalInverse(LogitCalibrator):
         return {}
 
     def _restore(self, learned: Mapping[str, Any]) -> None:
-        """There is nothing to restore."""
+        """Restore nothing."""
 
 
 class FocalTemperatureScaling(LogitCalibrator):
@@ -137,7 +137,7 @@ class InverseFocalLogits(LogitModule):
 
 
 def accurate_nll(logits: Tensor) -> Tensor:
-    """−log softmax, (N, K), with full relative precision also at the largest logit, where log_softmax rounds to 0.
+    """Compute −log softmax, (N, K), precise also at the largest logit, where log_softmax rounds to 0.
 
     Examples:
         >>> accurate_nll(torch.tensor([[100.0, 0.0]], dtype=torch.float64))
@@ -150,7 +150,7 @@ def accurate_nll(logits: Tensor) -> Tensor:
 
 
 def inverse_logits(nll: Tensor, gamma: float) -> Tensor:
-    """Logits log h(q) = log q − log g(q, γ) at q = exp(−nll), of its type; its softmax is the posterior.
+    """Compute logits log h(q) = log q − log g(q, γ) at q = exp(−nll), of its type; its softmax is the posterior.
 
     Examples:
         >>> q = torch.tensor([0.7743, 0.2257], dtype=torch.float64)  # what minimises the focal loss, γ = 1, at p = 0.9
@@ -162,16 +162,16 @@ def inverse_logits(nll: Tensor, gamma: float) -> Tensor:
 
 
 def smallest_nll(gamma: float, dtype: torch.dtype = torch.float64) -> float:
-    """Below this, (1 − q)^γ would leave the range of its type; q is then 1 to any precision that matters."""
+    """Return the NLL below which (1 − q)^γ leaves the range of its type; q is then 1 to any precision that matters."""
     return math.exp((-600.0 if dtype == torch.float64 else -80.0) / max(1.0, abs(gamma)))
 
 
 def fit_temperature_and_gamma(preds: Predictions, inverse_temperature: float) -> tuple[float, float]:
-    """T and γ with the least NLL of the focal inverse of softmax(z / T).
+    """Return T and γ with the least NLL of the focal inverse of softmax(z / T).
 
     Args:
         preds: N predictions; soft labels and weights count.
-        inverse_temperature: the best β = 1/T without γ.
+        inverse_temperature: The best β = 1/T without γ.
 
     Returns:
         T and γ; if no γ is better than none, (1/β, 0).
@@ -187,7 +187,7 @@ def fit_temperature_and_gamma(preds: Predictions, inverse_temperature: float) ->
 
 
 def _minimise(preds: Predictions, start: Array, tolerance: float) -> tuple[float, Array]:
-    """The least loss near a start (log β, γ), and where it is.
+    """Return the least loss near a start (log β, γ), and where it is.
 
     Newton's method within the bounds. T and γ make up for each other, so the loss is a long flat valley, in which
     methods that learn the curvature from their own steps stop too early.
@@ -209,7 +209,7 @@ def _minimise(preds: Predictions, start: Array, tolerance: float) -> tuple[float
 
 
 def _newton_step(preds: Predictions, point: Array, gradient: Array) -> Array:
-    """A step downhill from ``point`` that stays within the bounds, at most 1 long in each coordinate."""
+    """Return a step downhill from ``point`` that stays within the bounds, at most 1 long in each coordinate."""
     # Differences towards the middle, so that they never leave the bounds.
     width = np.where(point > (_LOW + _HIGH) / 2, -1e-5, 1e-5)
     rows = [(loss_and_gradient(preds, point + np.eye(2)[i] * width[i])[1] - gradient) / width[i] for i in (0, 1)]
@@ -223,7 +223,7 @@ def _newton_step(preds: Predictions, point: Array, gradient: Array) -> Array:
 
 
 def loss_and_gradient(preds: Predictions, point: Array) -> tuple[float, Array]:
-    """Mean NLL at (log β, γ), and its derivatives in both, in float64."""
+    """Compute the mean NLL at (log β, γ), and its derivatives in both, in float64."""
     total = torch.zeros(3, dtype=torch.float64)
     for block in preds.blocks(max(1, _BLOCK_NUMBERS // preds.num_classes)):
         terms = _block_terms(block, math.exp(point[0]), float(point[1]))
@@ -233,7 +233,7 @@ def loss_and_gradient(preds: Predictions, point: Array) -> tuple[float, Array]:
 
 
 def _block_terms(block: Predictions, beta: float, gamma: float) -> Tensor:
-    """(3, N): NLL of each sample and its derivatives in log β and γ."""
+    """Return (3, N): NLL of each sample and its derivatives in log β and γ."""
     logits = block.logits().double()
     # Beyond a gap of 700 a probability is 0 in float64; a masked class must be finite here.
     scaled = (beta * (logits - logits.amax(1, keepdim=True))).clamp(min=-700.0)
@@ -248,7 +248,7 @@ def _block_terms(block: Predictions, beta: float, gamma: float) -> Tensor:
 
 
 def _inverse_derivatives(nll: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
-    """Derivatives of log h = −n − log g in n = −log q and in γ.
+    """Compute derivatives of log h = −n − log g in n = −log q and in γ.
 
     log g = γ log(1 − q) + log(1 + γ r) with r = n / (eⁿ − 1), dr/dn = r (1/n − 1 − 1/(eⁿ − 1)).
     """

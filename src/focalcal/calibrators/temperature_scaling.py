@@ -111,7 +111,7 @@ class TemperatureScaling(LogitCalibrator):
         return fit.temperature
 
     def _temperatures(self) -> tuple[float, ...]:
-        """The grid as plain numbers, whatever it was given as."""
+        """Return the grid as plain numbers, whatever it was given as."""
         return PAPER_GRID if self.grid is None else tuple(float(t) for t in self.grid)
 
     def _quality(self, preds: Predictions) -> tuple[Quality, Quality]:

@@ -80,7 +80,7 @@ def _classes(file: PredictionsFile, bins: int, level: float) -> _Views:
 
 
 def _classes_of_answers(file: PredictionsFile, level: float) -> _Views | None:
-    """Of the true classes no more is known than whether the named ones were right."""
+    """Measure the classes that answers named; of the true ones no more is known than whether these were right."""
     from focalcal.metrics.predicted_classes import calibration_by_class, has_named_classes
     from focalcal.predictions.groups import PREDICTED
 

@@ -115,7 +115,7 @@ def signs(gaps: Array) -> Array:
 
 
 def partial_sum_interval(units: Units, level: float, estimate: float | None = None) -> Interval:
-    """Interval of max_t |Σ D over cells up to t|, the Kolmogorov–Smirnov calibration error; it holds ``estimate``."""
+    """Return an interval of max_t |Σ D over cells up to t|, the KS calibration error; it holds ``estimate``."""
     z, total = z_score(level, units.degrees), float(units.mass.sum())
     by_fold = np.cumsum(units.gap, axis=1) / total
     value = float(np.abs(by_fold.sum(0)).max(initial=0.0))

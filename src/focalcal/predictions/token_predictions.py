@@ -26,7 +26,7 @@ from focalcal.predictions.formats.sources import MemoryArray, StoredArray, Take
 TOKENS_KEY = "focalcal_tokens"
 TOKENS_VERSION = 1
 _TENSORS = ("features", "weight", "labels", "sentences", "positions")
-# A few numbers stand for many logits: up to here, and up to so many times their own number, that is no bomb.
+# A few numbers stand for many logits: up to here, and up to this many times their own number, that is not a bomb.
 _PLAUSIBLE_LOGITS, _PLAUSIBLE_RATIO = 2**28, 2000
 
 # Places in a sentence, counted from 1, and occurrences in the training set: the first of each range.
@@ -71,7 +71,7 @@ class TokenPredictions:
         return len(self.features), len(self.weight)
 
     def __getitem__(self, rows: slice) -> Tensor:
-        """(n, K) logits of some tokens."""
+        """Return (n, K) logits of some tokens."""
         return functional.linear(self.features[rows], self.weight)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -112,10 +112,10 @@ class Replicates:
     """Metrics on the data and on resamples of them.
 
     Attributes:
-        estimates: on the data themselves.
-        values: on each resample, (B,).
-        jackknife: with a sample, or a group of them, left out at a time; empty where no method needs it.
-        drawn: how many samples can be drawn.
+        estimates: Values on the data themselves.
+        values: Values on each resample, (B,).
+        jackknife: Values with a sample, or a group of them, left out at a time; empty where no method needs it.
+        drawn: Number of samples that can be drawn.
     """
 
     estimates: dict[str, float]
@@ -133,7 +133,7 @@ class Replicates:
             )
 
     def moved_to(self, estimates: Mapping[str, float]) -> "Replicates":
-        """The same with some metrics around other estimates."""
+        """Return the same with some metrics around other estimates."""
         shift = dict.fromkeys(self.estimates, 0.0)
         shift |= {name: value - self.estimates[name] for name, value in estimates.items()}
         return Replicates(
@@ -144,7 +144,7 @@ class Replicates:
         )
 
     def interval(self, metric: str, method: Method, level: float, limits: Interval | None = None) -> Interval:
-        """Of one metric, without what lies outside the limits of its range (or the given ones)."""
+        """Return the interval of one metric, without what lies outside the limits of its range (or the given ones)."""
         if self.drawn < 2:
             return UNKNOWN
         of_metric = self.estimates[metric], self.values[metric]
@@ -163,7 +163,7 @@ def replicate(
     statistics: SampleStatistics | None = None,
     splits: LossSplits | None = None,
 ) -> Replicates:
-    """Metrics on the data and on resamples; arguments as in `bootstrap`, which has checked them.
+    """Compute metrics on the data and on resamples; arguments as in `bootstrap`, which has checked them.
 
     Statistics alone are enough for all metrics but classwise-ECE and the parts of losses.
     """

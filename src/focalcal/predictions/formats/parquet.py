@@ -76,7 +76,7 @@ class ParquetTable(Table):
         return int(self._num_rows)
 
     def list_length(self, column: int) -> int | None:
-        """Length of all lists of a column of such a type, as our own files have."""
+        """Return the length of all lists of a column of such a type, as our own files have."""
         kind = self._types[column]
         return kind.list_size if pa.types.is_fixed_size_list(kind) and self._num_rows else None
 
