@@ -197,7 +197,7 @@ def main(quick: bool = False) -> None:
     print(f"Coverage of {options.level:.0%} intervals, {options.sets} data sets, {options.samples} resamples.")
     print("Mean estimate: percent covered by basic / percentile / BCa intervals.\n")
     print_coverage(options)
-    print(f"\nShare of {options.sets} pairs of models for which a difference is shown:\n")
+    print(f"\nShare of {options.sets} pairs of models for which a difference is significant:\n")
     print_comparisons(options)
 
 

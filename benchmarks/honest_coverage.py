@@ -30,7 +30,7 @@ from focalcal.metrics.smooth import Residuals, residual_grid
 from focalcal.predictions import Predictions
 
 BINS, SPREAD = 15, 3.0
-# Drawing what a perfect model would show takes longest for smooth ECE: so many data sets have to do.
+# Drawing what a perfect model would show takes longest for smooth ECE: fewer data sets have to do.
 SMOOTH_SETS = 200
 # The paper's networks, if the shared predictions are there.
 REAL_FILES = ("wideresnet-16-4-cifar-10", "densenet-bc-100-cifar-100")

@@ -47,7 +47,7 @@ def network(recipe: Recipe | None = None) -> Transformer:
     torch.manual_seed(0)
     net = build_model("transformer_tiny", SUBWORDS, **({} if recipe is None else recipe.model.options())).eval()
     assert isinstance(net, Transformer)
-    return net  # to random weights an end is as unlikely as any other subword: translations go on to the limit
+    return net  # to random weights an end is as unlikely as any other subword: translations continue to the limit
 
 
 def search_again(net: Transformer, source: Tensor, length: int) -> None:

@@ -9,7 +9,7 @@ all), its history and what else it recorded, and writes a README with the comman
 second keeps the runs that are there already, where they are not among the new ones. The third needs nothing but this
 repository. All write the tables from the kept predictions, and put the paper's figures beside them where it has any. A
 figure whose predictions are not kept stays as it was measured when it was collected. Of translators, whose token
-predictions are far too large, translations are kept: the first two commands compare BLEU anew from these.
+predictions are far too large, translations are kept: the first two commands compare BLEU again from these.
 """
 
 import argparse

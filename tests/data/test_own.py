@@ -118,10 +118,10 @@ def test_a_split_that_cannot_be_a_file_is_refused(split):
 @pytest.mark.parametrize(
     ("argument", "words"),
     [
-        ({"name": (INPUTS, LABELS)}, "name is what the data set is called, a text, and no split; got tuple"),
-        ({"transform": (INPUTS, LABELS)}, "transform is a function of a batch, and no split; got tuple"),
+        ({"name": (INPUTS, LABELS)}, "name is what the data set is called, a string, and not a split; got tuple"),
+        ({"transform": (INPUTS, LABELS)}, "transform is a function of a batch, and not a split; got tuple"),
         ({"class_names": "abc"}, "class_names must be a list with one name per class, got str"),
-        ({"class_names": [0, 1, 2]}, "class_names must be texts that are not empty, got 0"),
+        ({"class_names": [0, 1, 2]}, "class_names must be strings that are not empty, got 0"),
     ],
 )
 def test_arguments_that_are_something_else(argument, words):
@@ -187,7 +187,7 @@ def test_class_names_order_texts_and_numbers_alike():
     ("options", "kind", "words"),
     [
         ({"val": (INPUTS[:1], ["cow"])}, ValueError, "val, row 1: the label 'cow' does not occur in train"),
-        ({"val": (INPUTS[:1], [1])}, TypeError, "train: labels are texts, but those of val are numbers"),
+        ({"val": (INPUTS[:1], [1])}, TypeError, "train: labels are text, but those of val are numbers"),
         (
             {"val": (INPUTS[:1], ["ant"]), "class_names": ["dog", "emu"]},
             ValueError,
@@ -207,7 +207,7 @@ def test_texts_that_name_no_class_get_a_sentence(options, kind, words):
 
 
 def test_text_labels_of_one_split_ask_for_the_classes():
-    with pytest.raises(ValueError, match=r"labels are texts; say which classes there are: class_names"):
+    with pytest.raises(ValueError, match=r"labels are text; say which classes there are: class_names"):
         as_samples((INPUTS, ["ant", "cat"] * 3))
     assert as_samples((INPUTS, ["ant", "cat"] * 3), class_names=["cat", "ant"]).labels.tolist() == [1, 0] * 3
 

@@ -102,9 +102,9 @@ def test_new_texts_are_encoded_in_the_words_of_the_data(tmp_path):
 
 def test_what_cannot_be_encoded(tmp_path):
     data = load_texts(path=write_csv(tmp_path / "my.csv"))
-    with pytest.raises(TypeError, match="texts must be a list of texts"):
+    with pytest.raises(TypeError, match="texts must be a list of strings"):
         encode_texts("one text", data)
-    with pytest.raises(ValueError, match="There is no text to encode"):
+    with pytest.raises(ValueError, match="There are no texts to encode"):
         encode_texts([], data)
     with pytest.raises(ValueError, match="digits has no vocabulary"):
         encode_texts(["a"], load_data("digits"))
@@ -169,7 +169,7 @@ def test_short_texts_go_through_the_network_and_are_learnt(tmp_path):
         (b"text,label\na,b\nc,b\n", r"my.csv holds 1 different label"),
         (b"text,label\na,b\nc,d,e\n", r"my.csv cannot be read .*Expected 2 columns, got 3"),
         (b"text,label\na,b\nc,d\n", r"The texts to learn from are 2 of 2 classes, too few to hold out 2"),
-        (b"text,label\n,b\n,d\n,d\n,d\n", r"The training texts of text hold no word"),
+        (b"text,label\n,b\n,d\n,d\n,d\n", r"The training texts of text contain no words"),
         (
             b"text,label\na,b\nc," + b"9" * 5000 + b"\n",
             r"my.csv, row 2 has a label of 5,000 characters; name the column",

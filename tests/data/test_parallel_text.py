@@ -60,7 +60,7 @@ def broken(folder, name):
         (lambda f: [write(f, "a.en", "a\nb\n"), write(f, "a.de", "x\n")], "a.en has 2 lines and a.de 1"),
         (lambda f: [Path(f, "missing.en"), Path(f, "missing.de")], "There is no file .*missing.en"),
         (lambda f: [write(f, "a.en", "a\n")], "two files of lines or a parquet file, and 1 were given"),
-        (lambda f: [write(f, "a.en", ""), write(f, "a.de", "")], "a.en and a.de have no line"),
+        (lambda f: [write(f, "a.en", ""), write(f, "a.de", "")], "a.en and a.de have no lines"),
         (lambda f: [write(f, "a.en", "a\nü\n", "latin-1"), write(f, "a.de", "x\ny\n")], "a.en, line 2 is not UTF-8"),
         (lambda f: [broken(f, "a.en.gz"), write(f, "a.de", "x\n")], "a.en.gz cannot be read"),
         (lambda f: [broken(f, "a.parquet")], "a.parquet cannot be read"),

@@ -143,7 +143,7 @@ def test_a_change_that_is_given_twice(changes, key):
         (5, TypeError, "a list of texts or a mapping, got int"),
         (b"epochs=3", TypeError, "a list of texts or a mapping, got bytes"),
         ([5], TypeError, "a text such as 'optimizer.lr=0.05', got 5"),
-        ({5: 3}, TypeError, "The keys of a recipe are texts such as 'optimizer.lr', got 5"),
+        ({5: 3}, TypeError, "The keys of a recipe are strings such as 'optimizer.lr', got 5"),
         ({"": 3}, ValueError, "'' is not a key of a recipe"),
         ({"optimizer..lr": 3}, ValueError, "'optimizer..lr' is not a key of a recipe"),
     ],

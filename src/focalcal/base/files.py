@@ -104,7 +104,7 @@ def open_bytes(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that ends in an error where a bomb would go on."""
+    """A stream that ends in an error where a bomb would continue."""
 
     def __init__(self, stream: gzip.GzipFile, most: int) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
     """
     module = sys.modules[package]
     loader: Any = module.__spec__.loader if module.__spec__ is not None else None
-    where = _listed(loader.get_source(package))
+    where = _map_names(loader.get_source(package))
 
     def get(name: str) -> Any:
         if name not in where:
@@ -36,11 +36,11 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
     return get, list_names, sorted(where)
 
 
-def _listed(source: str) -> dict[str, str]:
+def _map_names(source: str) -> dict[str, str]:
     r"""Map each name to its module.
 
     Examples:
-        >>> _listed("if TYPE_CHECKING:\n    from package.module import name as name")
+        >>> _map_names("if TYPE_CHECKING:\n    from package.module import name as name")
         {'name': 'package.module'}
     """
     blocks = [node for node in ast.parse(source).body if isinstance(node, ast.If)]

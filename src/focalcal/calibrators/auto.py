@@ -82,15 +82,15 @@ def options_for(classes: int, *, keep_argmax: bool, zeros: bool = False) -> list
         found.append(_Option("focal-temperature", FocalTemperatureScaling))
     if keep_argmax:
         return found
-    found += [_structured("vector", strength) for strength in (4.0, 1.0, 0.25)]
+    found += [_make_structured("vector", strength) for strength in (4.0, 1.0, 0.25)]
     if classes == 2:
         return [*found, *(_Option(kind.method, kind) for kind in (PlattScaling, BetaCalibration, QuadraticScaling))]
     if classes <= MOST_CLASSES_OF_A_MATRIX:
-        found += [_structured("matrix", strength) for strength in (4.0, 1.0, 0.25, 0.06)]
+        found += [_make_structured("matrix", strength) for strength in (4.0, 1.0, 0.25, 0.06)]
     return found
 
 
-def _structured(kind: Literal["vector", "matrix"], strength: float) -> _Option:
+def _make_structured(kind: Literal["vector", "matrix"], strength: float) -> _Option:
     return _Option(f"structured-{kind}, strength {strength:g}", lambda: StructuredScaling(kind, strength=strength))
 
 

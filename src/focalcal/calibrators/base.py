@@ -57,7 +57,7 @@ class Calibrator(ABC):
         if (preds.split or "").strip().lower() == "test" and not allow_test:
             raise ValueError(
                 f"These predictions have split {preds.split!r}; fit on validation predictions, or pass "
-                "allow_test=True to fit on the test set all the same."
+                "allow_test=True to fit on the test set anyway."
             )
         self.record_ = None
         self._check_parameters()

@@ -141,7 +141,7 @@ def calibrator_drift(
     if units < _FEWEST_SAMPLES:
         what = f"{units} samples" if numbers is None else f"the samples of {units} clusters"
         raise ValueError(f"A calibrator cannot be judged by {what}: give at least {_FEWEST_SAMPLES} of the new data.")
-    scores = [_scores(preds), _scores(transformed), _refitted_scores(calibrator, preds, seed)]
+    scores = [_scores(preds), _scores(transformed), _score_refits(calibrator, preds, seed)]
     score = "nll" if all(bool(one["nll"].isfinite().all()) for one in scores) else "brier"
     before, after, again = (one[score] for one in scores)
     means = [mean_and_error(one, preds.weights)[0] for one in (before, after, again)]
@@ -165,7 +165,7 @@ def _scores(preds: Predictions) -> dict[str, Tensor]:
     return {"nll": statistics.nll, "brier": statistics.brier}
 
 
-def _refitted_scores(calibrator: Calibrator, preds: Predictions, seed: int) -> dict[str, Tensor]:
+def _score_refits(calibrator: Calibrator, preds: Predictions, seed: int) -> dict[str, Tensor]:
     """Score each sample by a fit on the other folds."""
     folds = draw_folds(preds, _FOLDS, seed)
     found = {name: torch.empty(len(preds), dtype=torch.float64) for name in ("nll", "brier")}

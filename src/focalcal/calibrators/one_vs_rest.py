@@ -142,12 +142,12 @@ class IsotonicCalibration(OneVsRestCalibrator):
 
     def _restore(self, learned: Mapping[str, Any]) -> None:
         super()._restore(learned)
-        self.thresholds_, self.curve_ = (self._restored(learned[name], name) for name in ("thresholds", "curve"))
+        self.thresholds_, self.curve_ = (self._restore_lists(learned[name], name) for name in ("thresholds", "curve"))
         for thresholds, curve in zip(self.thresholds_, self.curve_, strict=True):
             if thresholds.shape != curve.shape or bool((thresholds.diff() <= 0).any()) or bool((curve < 0).any()):
                 raise ValueError("curve does not belong to the thresholds")
 
-    def _restored(self, lists: Any, name: str) -> tuple[Tensor, ...]:
+    def _restore_lists(self, lists: Any, name: str) -> tuple[Tensor, ...]:
         classes = 0 if self.record_ is None else self.record_.classes
         if not isinstance(lists, list) or len(lists) != classes or not all(isinstance(item, list) for item in lists):
             raise ValueError(f"{name} is not one list per class")
@@ -163,8 +163,8 @@ class PiecewiseLinear(CurveModule):
     def __init__(self, thresholds: tuple[Tensor, ...], values: tuple[Tensor, ...], smoothing: float) -> None:
         super().__init__(smoothing)
         # Rows of one length, by repeating each curve's last point at infinity.
-        self.register_buffer("thresholds", _padded(thresholds, torch.inf))
-        self.register_buffer("values", _padded(values, None))
+        self.register_buffer("thresholds", _pad(thresholds, torch.inf))
+        self.register_buffer("values", _pad(values, None))
 
     def curves(self, probs: Tensor) -> Tensor:
         """Return the curve of each class at its probabilities, (N, K)."""
@@ -178,7 +178,7 @@ class PiecewiseLinear(CurveModule):
         return torch.where(inside, torch.lerp(y0, y1, share), y0).T
 
 
-def _padded(rows: tuple[Tensor, ...], end: float | None) -> Tensor:
+def _pad(rows: tuple[Tensor, ...], end: float | None) -> Tensor:
     width = max(len(row) for row in rows) + 1
     last = [float(row[-1]) if end is None else end for row in rows]
     padded = [nn.functional.pad(row, (0, width - len(row)), value=v) for row, v in zip(rows, last, strict=True)]

@@ -92,7 +92,7 @@ class FitRecord:
             )
         if by_class:
             raise ValueError(
-                f"{start} the same classes in another order ({_shown(known)} there, {_shown(given)} here); put the "
+                f"{start} the same classes in another order ({_show(known)} there, {_show(given)} here); put the "
                 "columns into that order."
             )
 
@@ -122,7 +122,7 @@ def _are_names(names: Any, classes: Any) -> bool:
     return isinstance(names, list) and len(names) == classes and all(isinstance(name, str) for name in names)
 
 
-def _shown(names: tuple[str, ...]) -> str:
+def _show(names: tuple[str, ...]) -> str:
     return ", ".join(names[:_MOST_SHOWN]) + (", …" if len(names) > _MOST_SHOWN else "")
 
 

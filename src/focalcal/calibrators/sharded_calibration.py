@@ -48,7 +48,7 @@ def fit_temperature_on_shards(
         paths: Validation predictions: files, or patterns such as ``val/*.parquet``.
         on: ``local`` for processes of this machine, ``ray`` for a Ray cluster (``focalcal[ray]``).
         workers: Number of processes, or of tasks at a time; None for one per core.
-        address: Of the Ray cluster: ``auto``, ``HOST:PORT``; None for one of this machine alone.
+        address: Address of the Ray cluster: ``auto``, ``HOST:PORT``; None for one of this machine alone.
         allow_test: Fit even on predictions whose split is "test".
         **options: How the files are read, as in `open_predictions`.
 
@@ -70,7 +70,7 @@ def fit_on_shards(shards: ShardSet, *, allow_test: bool = False) -> TemperatureS
         if (placed.shard.split or "").strip().lower() == "test":
             raise ValueError(
                 f"{placed.shard.path} has split {placed.shard.split!r}; fit on validation predictions, or pass "
-                "allow_test=True to fit on the test set all the same."
+                "allow_test=True to fit on the test set anyway."
             )
 
     def sums_at(inverse_temperature: float) -> NllSums:
@@ -121,7 +121,7 @@ def _guess(shards: ShardSet) -> float:
     return guess_from_sample(sample.logits(), sample.labels, sample.weights, total)
 
 
-def _counted(file: PredictionsFile) -> Iterator[Predictions]:
+def _read_counted(file: PredictionsFile) -> Iterator[Predictions]:
     """Read the samples that count."""
     for block in file.blocks(max(1, _VALUES_READ // file.num_classes), is_part=True):
         used = None if block.weights is None or bool((block.weights > 0).all()) else block.weights > 0
@@ -129,13 +129,13 @@ def _counted(file: PredictionsFile) -> Iterator[Predictions]:
 
 
 def _count(placed: Placed, file: PredictionsFile) -> int:
-    return sum(len(block) for block in _counted(file))
+    return sum(len(block) for block in _read_counted(file))
 
 
 def _every(stride: int, placed: Placed, file: PredictionsFile) -> Predictions | None:
     """Return every stride-th sample of all shards that lies in this one."""
     row, parts = placed.first_row, []
-    for block in _counted(file):
+    for block in _read_counted(file):
         chosen = range(-row % stride, len(block), stride)
         if chosen:
             parts.append(block.select(list(chosen)))
@@ -193,7 +193,7 @@ def calibrate_shards(
         out: The folder, which is made; a file in it has the name of its shard. On a cluster, all nodes share it.
         on: ``local`` for processes of this machine, ``ray`` for a Ray cluster (``focalcal[ray]``).
         workers: Number of processes, or of tasks at a time; None for one per core.
-        address: Of the Ray cluster: ``auto``, ``HOST:PORT``; None for one of this machine alone.
+        address: Address of the Ray cluster: ``auto``, ``HOST:PORT``; None for one of this machine alone.
         skip_bad_shards: Leave out shards that cannot be read.
         **options: How the files are read, as in `open_predictions`.
 

@@ -34,13 +34,13 @@ METHOD_OPTIONS = [
     option("objective", str | None, "temperature: nll (the default) or ece (the paper's grid).", panel=_PANEL),
     option("grid", str | None, "temperature by ece: the temperatures to try, separated by commas.", panel=_PANEL),
     option("gamma", float | None, "focal-inverse: the γ that the network was trained with.", panel=_PANEL),
-    option("off_diagonal_penalty", float | None, "matrix, dirichlet: on what mixes classes.", panel=_PANEL),
-    option("intercept_penalty", float | None, "vector, matrix, dirichlet: on the offsets.", panel=_PANEL),
-    option("smoothing", float | None, "isotonic, histogram: the uniform distribution's share in a row.", panel=_PANEL),
-    option("strength", str | None, "structured-vector, structured-matrix: of the penalty; or cv.", panel=_PANEL),
+    option("off_diagonal_penalty", float | None, "matrix, dirichlet: penalty for mixing classes.", panel=_PANEL),
+    option("intercept_penalty", float | None, "vector, matrix, dirichlet: penalty on the offsets.", panel=_PANEL),
+    option("smoothing", float | None, "isotonic, histogram: share of the uniform distribution in a row.", panel=_PANEL),
+    option("strength", str | None, "structured-*: strength of the penalty, or cv.", panel=_PANEL),
     option("combine", str | None, "auto: mix (the default) or choose.", panel=_PANEL),
     option("keep_argmax", bool, "auto: only methods that never change the predicted class.", panel=_PANEL),
-    option("diagonal_penalty", float | None, "vector, matrix, dirichlet: on the factors.", panel=_PANEL),
+    option("diagonal_penalty", float | None, "vector, matrix, dirichlet: penalty on the factors.", panel=_PANEL),
 ]
 # Methods that bin; the others have no use for the number, which the metrics have.
 _BINNED = (None, "temperature", "temperature-ece", "histogram")
@@ -79,7 +79,7 @@ def calibrate(
     save_calibrator: Annotated[Path | None, typer.Option(help="Where the fitted calibrator goes, as JSON.")] = None,
     bins: Annotated[int, typer.Option(min=1, help="Number of bins of ECE, and of the method if it bins.")] = 15,
     allow_test: Annotated[
-        bool, typer.Option("--allow-test", help="Fit on test data, or on the same samples, all the same.")
+        bool, typer.Option("--allow-test", help="Fit on test data, or on the samples that are measured, anyway.")
     ] = False,
     json: Json = False,
     *,
@@ -167,9 +167,7 @@ def _calibrate_shards(
     val, test = (find_shards(file) for file in files)
     common = sorted({*val} & {*test})
     if common and not allow_test:
-        raise ValueError(
-            f"{common[0]} is among both; fit on other samples, or pass --allow-test to do it all the same."
-        )
+        raise ValueError(f"{common[0]} is among both; fit on other samples, or pass --allow-test to do it anyway.")
     if save_calibrator is not None:
         _check_destinations(None, save_calibrator, [])
     arguments, how = sharded.arguments(), cast("ReadOptions", reading)
@@ -257,7 +255,7 @@ def _check_pair(test: Predictions, val: Predictions, names: tuple[str, str], all
     said = []
     for finding in (*wrong_splits(test, val, names), *common_samples(test, val, names)):
         if finding.severity == "problem" and not allow_test:
-            raise ValueError(f"{finding.what[:-1]}; fit on other samples, or pass --allow-test to do it all the same.")
+            raise ValueError(f"{finding.what[:-1]}; fit on other samples, or pass --allow-test to do it anyway.")
         said.append(finding.what)
     return said
 

@@ -89,15 +89,15 @@ def _fact_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("measured", facts["measured"]),
         ("labels", f"{facts['labels']}, {_distribution(answered)}"),
         ("split", facts["split"] or "not given"),
-        ("classes", _listed(names) if names else "no names"),
+        ("classes", _list(names) if names else "no names"),
         ("ids", "yes" if facts["ids"] else "no"),
         ("weights", "yes" if facts["weights"] else "no"),
-        ("provenance", _listed([f"{key} = {value}" for key, value in facts["provenance"].items()]) or "not given"),
+        ("provenance", _list([f"{key} = {value}" for key, value in facts["provenance"].items()]) or "not given"),
         ("accuracy", f"{100 * facts['accuracy']:.2f}%"),
         ("mean score" if facts["of"] == "score" else "mean confidence", f"{100 * facts['mean_confidence']:.2f}%"),
     ]
     if masked:
-        rows.insert(3, ("masked", _listed([names[i] if names else str(i) for i in masked]) + " (never the answer)"))
+        rows.insert(3, ("masked", _list([names[i] if names else str(i) for i in masked]) + " (never the answer)"))
     left_out = facts["samples_in_file"] - facts["samples"]
     return rows if not left_out else [*rows, ("not examined", f"{left_out:,} samples")]
 
@@ -107,5 +107,5 @@ def _distribution(counts: list[int]) -> str:
     return f"{least:,} per class" if least == most else f"{least:,} to {most:,} per class"
 
 
-def _listed(texts: Sequence[str], most: int = 6) -> str:
+def _list(texts: Sequence[str], most: int = 6) -> str:
     return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")

@@ -35,7 +35,7 @@ class EngineOptions:
     address: Annotated[
         str | None,
         typer.Option(
-            help="Of the Ray cluster: auto, HOST:PORT or ray://HOST:PORT; by default one of this machine alone.",
+            help="Address of the Ray cluster: auto, HOST:PORT or ray://HOST:PORT; by default this machine alone.",
             show_default=False,
             rich_help_panel=_PANEL,
         ),

@@ -22,7 +22,7 @@ _LARGEST_INPUT = 16 * 2**30
 def predictions_file(path: Path, split: str = "test") -> Path:
     """Return the file itself, the predictions of a split in a run directory, or for ``-`` what stdin gives."""
     if str(path) == "-":
-        return _saved_input()
+        return _save_input()
     if not path.is_dir():
         return path
     from focalcal.training import RunDirectory
@@ -36,7 +36,7 @@ def predictions_file(path: Path, split: str = "test") -> Path:
 
 
 @functools.cache
-def _saved_input() -> Path:
+def _save_input() -> Path:
     """Save stdin to a temporary file, because files are read more than once; it is removed at the end."""
     with tempfile.NamedTemporaryFile(delete=False) as file:
         atexit.register(lambda: Path(file.name).unlink(missing_ok=True))

@@ -15,7 +15,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 Bins = Annotated[int, typer.Option(min=1, help="Number of bins of the binned metrics; at most 10,000.")]
 Bootstrap = Annotated[
-    int, typer.Option(min=0, help="Number of resamples for the intervals that are made of them; 0 for none of those.")
+    int, typer.Option(min=0, help="Number of resamples for bootstrap intervals; 0 for none of these.")
 ]
 Level = Annotated[float, typer.Option(help="Level of the confidence intervals; 0.9 for 90%.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed for the resamples; the same seed gives the same result.")]
@@ -51,24 +51,49 @@ READ_OPTIONS = [
         "The array or column(s) with logits, if not called logits: one name, several (cat,dog,eel), or how they begin.",
         panel=_PANEL,
     ),
-    option("probs_key", str | None, "Those with probabilities, if not called probs or predictions.", panel=_PANEL),
-    option("labels_key", str | None, "Those with labels, if not called labels, label or ground_truth.", panel=_PANEL),
-    option("confidence_key", str | None, "The column with one confidence per answer, instead of those.", panel=_PANEL),
-    option("correct_key", str | None, "Beside it, the column that says whether each answer was right.", panel=_PANEL),
-    option("predicted_key", str | None, "Or the class of each answer, right where it is the label's.", panel=_PANEL),
+    option(
+        "probs_key",
+        str | None,
+        "The array or column(s) with probabilities, if not called probs or predictions.",
+        panel=_PANEL,
+    ),
+    option(
+        "labels_key",
+        str | None,
+        "The array or column with labels, if not called labels, label or ground_truth.",
+        panel=_PANEL,
+    ),
+    option(
+        "confidence_key",
+        str | None,
+        "The column with one confidence per answer, instead of logits or probabilities.",
+        panel=_PANEL,
+    ),
+    option(
+        "correct_key",
+        str | None,
+        "With --confidence-key: the column that says whether each answer was right.",
+        panel=_PANEL,
+    ),
+    option(
+        "predicted_key",
+        str | None,
+        "Instead of --correct-key: the class of each answer, right where it is the label.",
+        panel=_PANEL,
+    ),
     option("positive_class", str | None, "The label whose score the column is.", flag="--positive-label", panel=_PANEL),
     option("of", str | None, "top: measure a score by its predicted class; score: two columns as one.", panel=_PANEL),
     option("class_dim", int | None, "The axis of the classes of arrays (N, T, K): -1; 1 by default.", panel=_PANEL),
     option("class_names", str | None, "Names of the classes in the order of the columns: cat,dog,eel.", panel=_PANEL),
     option("labels_are", str | None, "counts: rows of labels are votes, and are divided by their sum.", panel=_PANEL),
     option("clusters_key", str | None, "The column with the image, sentence or user of a sample.", panel=_PANEL),
-    option("weights_key", str | None, "The one with weights, if not called weights or weight.", panel=_PANEL),
-    option("ids_key", str | None, "The one with ids, if not called ids or id.", panel=_PANEL),
+    option("weights_key", str | None, "The column with weights, if not called weights or weight.", panel=_PANEL),
+    option("ids_key", str | None, "The column with ids, if not called ids or id.", panel=_PANEL),
     option("kind", str | None, "logits or probs: which to read of a file with both, or of an npy.", panel=_PANEL),
     option("labels", Path | None, "An npy of labels, instead of the file's own.", panel=_PANEL),
     option("split", str | None, "The name of the split, instead of the file's own.", panel=_PANEL),
     option("ignore_index", int | None, "Samples with this label are left out; -100 by default.", panel=_PANEL),
-    option("tolerance", float | None, "How far from 1 a row of probabilities may sum.", panel=_PANEL),
+    option("tolerance", float | None, "Largest distance from 1 of the sum of a row of probabilities.", panel=_PANEL),
     option("allow_duplicate_ids", bool, "Accept an id that occurs more than once.", panel=_PANEL),
     option("drop_missing", bool, "Leave out rows without a value, and count them.", panel=_PANEL),
 ]

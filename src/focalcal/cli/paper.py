@@ -39,7 +39,7 @@ OutFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folde
 
 def _all_folders(option: str, named: list[Path] | None, more: list[Path] | None) -> list[Path] | None:
     if more and not named:
-        raise ValueError(f"{more[0]} is one argument too many; folders go behind {option}, as in {option} {more[0]}.")
+        raise ValueError(f"{more[0]} is one argument too many; folders go after {option}, as in {option} {more[0]}.")
     return [*named, *(more or [])] if named else None
 
 

@@ -25,7 +25,8 @@ class ShardOptions:
         int | None, typer.Option(min=1, help="Shards at a time; by default one per core.", rich_help_panel=_PANEL)
     ] = None
     address: Annotated[
-        str | None, typer.Option(help="Of the Ray cluster: auto, HOST:PORT or ray://HOST:PORT.", rich_help_panel=_PANEL)
+        str | None,
+        typer.Option(help="Address of the Ray cluster: auto, HOST:PORT or ray://HOST:PORT.", rich_help_panel=_PANEL),
     ] = None
     skip_bad_shards: Annotated[
         bool, typer.Option("--skip-bad-shards", help="Leave out shards that cannot be read.", rich_help_panel=_PANEL)

@@ -27,7 +27,7 @@ def translate(
         Path | None, typer.Option(help="Translations by people of --input, one per line: BLEU is measured.")
     ] = None,
     beam: Annotated[int, typer.Option(min=1, help="Hypotheses per sentence; 1 is greedy decoding.")] = 5,
-    temperature: Annotated[float, typer.Option(help="The logits of every step are divided by this.")] = 1.0,
+    temperature: Annotated[float, typer.Option(help="Divide the logits of every step by this.")] = 1.0,
     length_penalty: Annotated[float, typer.Option(min=0, help="α of Wu et al.; 0 for none.")] = 0.6,
     out: Annotated[Path | None, typer.Option(help="Write the translations here instead of to stdout.")] = None,
     json: Json = False,

@@ -36,11 +36,11 @@ def decode_images(encoded: Iterable[tuple[str, bytes]], count: int, size: int) -
     # Each lies as it was decoded, colours last, until all are there.
     pixels = np.empty((count, size, size, 3), np.uint8)
     for number, (place, content) in enumerate(encoded):
-        pixels[number] = _decoded(place, content, size)
+        pixels[number] = _decode(place, content, size)
     return torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous()
 
 
-def _decoded(place: str, content: bytes, size: int) -> np.ndarray:
+def _decode(place: str, content: bytes, size: int) -> np.ndarray:
     from PIL import Image
 
     width = height = size
@@ -88,7 +88,7 @@ def _read(path: Path, image_column: str, label_column: str, size: int) -> dict[s
                 check_unpacked("images", 3 * size**2 * count, path.stat().st_size)
             except ValueError as error:
                 raise ValueError(f"{path}: {error}") from error
-            images = decode_images(_encoded(path, file, image_column), count, size)
+            images = decode_images(_iterate_encoded(path, file, image_column), count, size)
             labels = read_columns(path, [label_column])[label_column]
             if labels.null_count:
                 raise ValueError(f"{path} has {labels.null_count:,} rows without a label.")
@@ -108,7 +108,7 @@ def _check_columns(path: Path, schema: Any, image_column: str, label_column: str
         raise ValueError(f"{path}: column {label_column!r} must hold whole numbers.")
 
 
-def _encoded(path: Path, file: Any, image_column: str) -> Iterator[tuple[str, bytes]]:
+def _iterate_encoded(path: Path, file: Any, image_column: str) -> Iterator[tuple[str, bytes]]:
     row = 0
     for batch in file.iter_batches(batch_size=1000, columns=[image_column]):
         for content in batch.column(0).field("bytes").to_pylist():

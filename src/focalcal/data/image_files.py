@@ -33,7 +33,7 @@ class Header(NamedTuple):
 
 def read_header(path: Path) -> Header:
     """Read the size of an image, upright, and whether it is grey."""
-    with _opened(path) as image:
+    with _open_image(path) as image:
         with _decoding(path):
             on_its_side = image.getexif().get(_ORIENTATION) in _ON_ITS_SIDE
         width, height = image.size[::-1] if on_its_side else image.size
@@ -48,7 +48,7 @@ def decode_file(path: Path, channels: int, size: int) -> np.ndarray:
     """
     from PIL import Image, ImageOps
 
-    with _opened(path) as image:
+    with _open_image(path) as image:
         if image.mode in ("I", "F"):
             raise ValueError(f"{path} has 32 bits per pixel, whose range is not known; save it with 8 or 16.")
         with _decoding(path):
@@ -61,7 +61,7 @@ def decode_file(path: Path, channels: int, size: int) -> np.ndarray:
     return pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
 
 
-def _opened(path: Path) -> Any:
+def _open_image(path: Path) -> Any:
     from PIL import Image
 
     with _decoding(path):

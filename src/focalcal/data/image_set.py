@@ -175,13 +175,13 @@ def _synthetic(kind: ImageKind, count: int, seed: int, options: ImageOptions) ->
         raise ValueError(f"synthetic is the number of random images in each split, at least 1; got {count}.")
     generator = torch.Generator().manual_seed(seed)
 
-    def drawn(place: int, augmentation: Augmentation | None = None) -> ImageSamples:
+    def draw_images(place: int, augmentation: Augmentation | None = None) -> ImageSamples:
         images = torch.randint(256, (count, *kind.shape), dtype=torch.uint8, generator=generator)
         labels = torch.randint(kind.num_classes, (count,), generator=generator)
         return _samples(kind, Images.from_rows(images, labels, place * count), augmentation)
 
-    train = drawn(0, choose_augmentation(kind, options.augment))
-    splits = {name: drawn(place) for place, name in enumerate(["val", "test", *options.ood], start=1)}
+    train = draw_images(0, choose_augmentation(kind, options.augment))
+    splits = {name: draw_images(place) for place, name in enumerate(["val", "test", *options.ood], start=1)}
     names = tuple(f"class {number}" for number in range(kind.num_classes))
     facts = {"split_seed": seed, "files": {}, "notes": ["The images are random numbers: no file was read."]}
     return build_image_data_set(kind, names, train, splits, facts, {})

@@ -50,14 +50,14 @@ def _cifar10_c(severity: int, root: Path | None, cifar10_test: Images | None) ->
     found = _official(severity, root)
     facts: dict[str, Any] = {"severity": severity, "generated": found is None}
     if found is None:
-        found = _generated(severity, root, cifar10_test)
+        found = _generate(severity, root, cifar10_test)
         facts |= {"noise": _NOISE[severity], "seed": severity}
         facts["note"] = "Generated here from the test images of CIFAR-10, as no official CIFAR-10-C was found."
     facts["images_sha256"] = hashlib.sha256(found.images.numpy().tobytes()).hexdigest()
     return found, facts
 
 
-def _generated(severity: int, root: Path | None, cifar10_test: Images | None) -> Images:
+def _generate(severity: int, root: Path | None, cifar10_test: Images | None) -> Images:
     """Add noise with the severity as its seed, so that the noise of one severity is not a multiple of another's."""
     if cifar10_test is None:
         from focalcal.data.cifar import read_cifar10_test

@@ -96,7 +96,7 @@ def as_samples(
     inputs, labels = read_columns(data, name)
     if not isinstance(labels, Tensor):
         if class_names is None:
-            raise ValueError(f"{name}: labels are texts; say which classes there are: class_names=[…].")
+            raise ValueError(f"{name}: labels are text; say which classes there are: class_names=[…].")
         labels = number_labels(labels, class_names, name, "class_names")
     return TensorSamples(inputs, labels, transform=transform, first_id=first_id)
 
@@ -190,7 +190,7 @@ def data_from_splits(splits: Any, *, source: str = "The data", **options: Any) -
     if not isinstance(splits, Mapping):
         raise TypeError(f"{source} must be a DataSet or splits by their names, got {type(splits).__name__}.")
     if not all(isinstance(name, str) for name in splits):
-        raise TypeError("The names of splits are texts: data={'train': …, 'val': …}.")
+        raise TypeError("The names of splits are strings: data={'train': …, 'val': …}.")
     for split in ("train", "val"):
         if splits.get(split) is None:
             raise ValueError(f"{source} has no split {split}, and every run needs one: {{'{split}': …}}.")
@@ -226,9 +226,9 @@ def label_columns(
     texts = {split: column for split, column in labels.items() if not isinstance(column, Tensor)}
     numbers = {split: column for split, column in labels.items() if isinstance(column, Tensor)}
     if texts and numbers and class_names is None:
-        raise TypeError(f"{next(iter(texts))}: labels are texts, but those of {next(iter(numbers))} are numbers.")
+        raise TypeError(f"{next(iter(texts))}: labels are text, but those of {next(iter(numbers))} are numbers.")
     if texts and class_names is None and "train" not in texts:
-        raise ValueError(f"{next(iter(texts))}: labels are texts; say which classes there are: class_names=[…].")
+        raise ValueError(f"{next(iter(texts))}: labels are text; say which classes there are: class_names=[…].")
     names = tuple(class_names or ()) or sort_names(texts.get("train", ()))
     source = "train" if class_names is None else "class_names"
     numbered = {split: number_labels(column, names, split, source) for split, column in texts.items()}
@@ -240,16 +240,16 @@ def _check_arguments(name: Any, class_names: Any, transform: Any, splits: Iterab
         if not _SPLIT_NAME.fullmatch(split) or split in _TAKEN_NAMES:
             raise ValueError(f"{split!r} cannot be the name of a split: use letters, digits, _ and -, and not 'last'.")
     if not isinstance(name, str):
-        raise TypeError(f"name is what the data set is called, a text, and no split; got {type(name).__name__}.")
+        raise TypeError(f"name is what the data set is called, a string, and not a split; got {type(name).__name__}.")
     if transform is not None and not callable(transform):
-        raise TypeError(f"transform is a function of a batch, and no split; got {type(transform).__name__}.")
+        raise TypeError(f"transform is a function of a batch, and not a split; got {type(transform).__name__}.")
     if class_names is None:
         return
     if not isinstance(class_names, Sequence) or isinstance(class_names, str):
         raise TypeError(f"class_names must be a list with one name per class, got {type(class_names).__name__}.")
     for class_name in class_names:
         if not isinstance(class_name, str) or not class_name:
-            raise TypeError(f"class_names must be texts that are not empty, got {class_name!r}.")
+            raise TypeError(f"class_names must be strings that are not empty, got {class_name!r}.")
 
 
 def _check_alike(splits: Mapping[str, Samples]) -> None:
@@ -300,7 +300,7 @@ def read_columns(data: Any, name: str) -> tuple[Tensor, Tensor | list[str]]:
 def _check_finite(inputs: Tensor, name: str) -> None:
     if inputs.is_floating_point() and not bool(inputs.isfinite().all()):
         row = int((~inputs.isfinite()).reshape(len(inputs), -1).any(dim=1).nonzero()[0])
-        raise ValueError(f"{name}: the input in row {row} (counted from 0) holds NaN or infinity; mend or remove it.")
+        raise ValueError(f"{name}: the input in row {row} (counted from 0) holds NaN or infinity; remove it.")
 
 
 def _is_pair(data: Any) -> bool:

@@ -165,7 +165,7 @@ def read_text_table(path: Path, text_column: str, label_column: str) -> TextTabl
     except BROKEN_PARQUET as error:
         raise ValueError(f"{path.name} cannot be read ({_reason(error)}); correct the file.") from None
     if not table.num_rows:
-        raise ValueError(f"{path.name} has no row; give texts and their labels.")
+        raise ValueError(f"{path.name} has no rows; give texts and their labels.")
     texts, labels = (_values(table.column(name), name, path) for name in (text_column, label_column))
     for row, label in enumerate(labels, start=1):
         if label is None or not str(label).strip():

@@ -66,7 +66,7 @@ def read_parallel(paths: Sequence[Path], languages: tuple[str, str] = ("en", "de
             "translations of each other."
         )
     if not source:
-        raise ValueError(f"{paths[0].name} and {paths[1].name} have no line; give sentences.")
+        raise ValueError(f"{paths[0].name} and {paths[1].name} have no lines; give sentences.")
     return ParallelText(source, target)
 
 

@@ -27,7 +27,7 @@ def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
     with pq.ParquetFile(regular_file(path), read_dictionary=texts) as file:
         batches, taken, most = [], 0, most_unpacked(path.stat().st_size)
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(columns), use_threads=False):
-            taken += sum(_unpacked(column) for column in batch.columns)
+            taken += sum(_count_unpacked(column) for column in batch.columns)
             if taken > most:
                 raise ValueError(f"{path} unpacks to more than {most:,} bytes; if you trust it, split it.")
             batches.append(batch)
@@ -42,10 +42,10 @@ def _leaves(path: Path) -> list[str]:
     return [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
 
 
-def _unpacked(array: pa.Array) -> int:
+def _count_unpacked(array: pa.Array) -> int:
     """Return how many bytes the values take when each row has its own."""
     if pa.types.is_struct(array.type):
-        return sum(_unpacked(part) for part in array.flatten())
+        return sum(_count_unpacked(part) for part in array.flatten())
     size = int(array.nbytes)
     if pa.types.is_dictionary(array.type):
         values = array.dictionary

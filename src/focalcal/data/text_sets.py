@@ -99,7 +99,7 @@ def build_text_data_set(
     counted = documents.texts if options.vocabulary == "all" else documents.texts.select(splits["train"].numpy())
     kept = find_frequent_words(counted, options.words)
     if not len(kept):
-        raise ValueError(f"The training texts of {name} hold no word; give texts with words in them.")
+        raise ValueError(f"The training texts of {name} contain no words; give texts with words in them.")
     rows = keep_words(documents.texts, kept, len(documents.words))
     vocabulary = [documents.words[number] for number in kept]
     samples = {
@@ -224,9 +224,9 @@ def encode_texts(texts: Sequence[str], data: DataSet) -> TextBatch:
         >>> logits = network(encode_texts(["What a film"], data))  # doctest: +SKIP
     """
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        raise TypeError("texts must be a list of texts, such as ['What a film'].")
+        raise TypeError("texts must be a list of strings, such as ['What a film'].")
     if not len(texts):
-        raise ValueError("There is no text to encode; give at least one.")
+        raise ValueError("There are no texts to encode; give at least one.")
     samples = data.train
     if not isinstance(samples, TokenSamples) or not samples.vocabulary:
         raise ValueError(f"{data.name} has no vocabulary of words in a row; texts are for newsgroups and text.")

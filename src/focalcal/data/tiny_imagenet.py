@@ -46,7 +46,7 @@ def _read(root: Path | None) -> ImageContents:
         with zipfile.ZipFile(regular_file(path)) as archive:
             _check_members(path, archive)
             classes = _classes(path, archive)
-            found = load_or_decode("tiny_imagenet", digest, lambda: _decoded(path, archive, sorted(classes)))
+            found = load_or_decode("tiny_imagenet", digest, lambda: _decode_split(path, archive, sorted(classes)))
     except BROKEN_ARCHIVE as error:
         raise ValueError(f"{path} is not a whole zip file ({str(error).rstrip('.')}): download it again.") from error
     train = Images.from_rows(found["train_images"], found["train_labels"])
@@ -89,7 +89,7 @@ def _classes(path: Path, archive: zipfile.ZipFile) -> dict[str, str]:
     return {wnid: name if known.count(name) == 1 else f"{name} ({wnid})" for wnid, name in names.items()}
 
 
-def _decoded(path: Path, archive: zipfile.ZipFile, wnids: list[str]) -> dict[str, Tensor]:
+def _decode_split(path: Path, archive: zipfile.ZipFile, wnids: list[str]) -> dict[str, Tensor]:
     label = {wnid: number for number, wnid in enumerate(wnids)}
     train = [match for name in archive.namelist() if (match := _TRAINING.fullmatch(name))]
     train.sort(key=lambda match: (match[1], int(match[2])))
@@ -100,7 +100,7 @@ def _decoded(path: Path, archive: zipfile.ZipFile, wnids: list[str]) -> dict[str
             raise ValueError(f"{path} holds no {'training' if split == 'train' else 'validation'} images.")
         if unknown := {wnid for _, wnid in pairs} - set(label):
             raise ValueError(f"{path}: class {min(unknown)!r} is not listed in wnids.txt.")
-        result[f"{split}_images"] = decode_images(_encoded(path, archive, [name for name, _ in pairs]), len(pairs), 64)
+        result[f"{split}_images"] = decode_images(_iterate(path, archive, [name for name, _ in pairs]), len(pairs), 64)
         result[f"{split}_labels"] = torch.tensor([label[wnid] for _, wnid in pairs])
     return result
 
@@ -114,7 +114,7 @@ def _official_val(path: Path, archive: zipfile.ZipFile) -> list[tuple[str, str]]
     return [(f"{_TOP}/val/images/{row[0]}", row[1]) for row in rows]
 
 
-def _encoded(path: Path, archive: zipfile.ZipFile, names: list[str]) -> Iterator[tuple[str, bytes]]:
+def _iterate(path: Path, archive: zipfile.ZipFile, names: list[str]) -> Iterator[tuple[str, bytes]]:
     for name in names:
         try:
             content = archive.read(name)

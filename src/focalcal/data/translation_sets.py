@@ -153,7 +153,7 @@ def build_pairs(name: str, files: Mapping[str, Sequence[Path]], options: PairOpt
     hashes = {f"{split}: {path.name}": hash_file(path) for split, paths in files.items() for path in paths}
     learnt_from, _ = texts["train"].without_empty()
     vocabulary = learn_vocabulary([*learnt_from.source, *learnt_from.target], options.vocabulary, kind=options.subwords)
-    return _numbered(name, texts, vocabulary, options, {"files": hashes})
+    return _number_texts(name, texts, vocabulary, options, {"files": hashes})
 
 
 def make_synthetic_pairs(name: str, count: int, options: PairOptions, seed: int) -> DataSet:
@@ -174,10 +174,10 @@ def make_synthetic_pairs(name: str, count: int, options: PairOptions, seed: int)
         texts[split] = ParallelText([" ".join(row) for row in drawn], [" ".join(row[::-1]) for row in drawn])
     vocabulary = learn_vocabulary([" ".join(words)] * 10, _SYNTHETIC_SUBWORDS)
     notes = ["The sentences are random: no file was read."]
-    return _numbered(name, texts, vocabulary, options, {"files": {}, "notes": notes})
+    return _number_texts(name, texts, vocabulary, options, {"files": {}, "notes": notes})
 
 
-def _numbered(
+def _number_texts(
     name: str,
     texts: Mapping[str, ParallelText],
     vocabulary: SubwordVocabulary,

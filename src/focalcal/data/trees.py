@@ -173,7 +173,7 @@ def read_trees(lines: Iterable[str], source: str) -> tuple[Trees, list[str]]:
             tree += 1
     if tree == 0:
         raise ValueError(f"{source} holds no tree; give a file with one bracketed tree per line.")
-    return _packed(columns), list(words)
+    return _pack(columns), list(words)
 
 
 def _read_tree(text: str, columns: _Columns, words: dict[str, int], tree: int) -> None:
@@ -213,7 +213,7 @@ def _join(pair: Sequence[int], label: int, columns: _Columns, tree: int) -> int:
     return columns.add(label=label, height=height, left=left, right=right, word=-1, tree=tree)
 
 
-def _packed(columns: _Columns) -> Trees:
+def _pack(columns: _Columns) -> Trees:
     arrays: dict[str, Integers] = {name: np.array(values, dtype=np.int64) for name, values in vars(columns).items()}
     trees = arrays.pop("trees")
     order = np.lexsort((arrays["heights"], trees))

@@ -141,7 +141,7 @@ def missing_classes(patient: Patient) -> Iterator[Finding]:
     if not lacking:
         return
     numbers = answer_classes(patient.preds)
-    names = _listed([numbers[place] for place in lacking], patient.preds.class_names)
+    names = _list_classes([numbers[place] for place in lacking], patient.preds.class_names)
     what = f"{len(lacking)} of {preds.num_classes} classes have no sample ({names})."
     advice = "If the samples should cover all classes, check the labels and the order of the outputs."
     yield Finding("warning", "missing_classes", what, advice)
@@ -185,7 +185,7 @@ def accuracy_by_chance(patient: Patient) -> Iterator[Finding]:
         yield Finding("warning", "no_better_than_the_most_common_class", what, advice)
 
 
-def _listed(classes: list[int], names: Sequence[str] | None) -> str:
+def _list_classes(classes: list[int], names: Sequence[str] | None) -> str:
     shown = ", ".join(str(index) if names is None else names[index] for index in classes[:5])
     return shown + (f" and {len(classes) - 5} more" if len(classes) > 5 else "")
 

@@ -237,7 +237,7 @@ def _write(
     metadata: Mapping[str, str],
 ) -> list[str]:
     """Write the file, and one to check with the uncalibrated logits as another output; return the files' names."""
-    program = _converted(exported, inputs, dynamic_axes)
+    program = _convert(exported, inputs, dynamic_axes)
     program.model.producer_name, program.model.producer_version = "focalcal", __version__
     program.model.metadata_props.update({str(key): str(value) for key, value in metadata.items()})
     size = sum(part.numel() * part.element_size() for part in (*exported.parameters(), *exported.buffers()))
@@ -250,7 +250,7 @@ def _write(
     return [name for name in (f"{path.name}.data", path.name) if path.with_name(name).exists()]
 
 
-def _converted(exported: _Exported, inputs: dict[str, Tensor], dynamic_axes: Collection[int]) -> Any:
+def _convert(exported: _Exported, inputs: dict[str, Tensor], dynamic_axes: Collection[int]) -> Any:
     from focalcal.integrations.onnx_operators import translations
 
     shapes = {name: _dynamic(value, dynamic_axes) for name, value in inputs.items()}

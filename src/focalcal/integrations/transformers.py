@@ -51,7 +51,7 @@ class LossFunction:
             raise ValueError("The batch has no labels; the loss needs a column named labels in the data set.")
         logits = outputs["logits"] if isinstance(outputs, Mapping) else outputs[0]
         if not self._binary:
-            logits, labels = _aligned(logits, labels, self.causal, self.class_dim)
+            logits, labels = _align(logits, labels, self.causal, self.class_dim)
         elif labels.dtype != logits.dtype:
             labels = labels.to(logits.dtype)
         # A copy shares weights and γ with the loss, and leaves its reduction as it is.
@@ -105,10 +105,10 @@ def loss_function(
             f"The loss ignores {loss.ignore_index}, but the Trainer counts all labels other than {_NOT_COUNTED}: "
             f"use ignore_index={_NOT_COUNTED} and that label."
         )
-    return LossFunction(loss, causal=causal, class_dim=_checked_class_dim(class_dim, causal))
+    return LossFunction(loss, causal=causal, class_dim=_check_class_dim(class_dim, causal))
 
 
-def _checked_class_dim(class_dim: int, causal: bool) -> int:
+def _check_class_dim(class_dim: int, causal: bool) -> int:
     if class_dim not in (-1, 1):
         raise ValueError(f"class_dim must be -1 (the last) or 1, got {class_dim}.")
     if causal and class_dim != -1:
@@ -116,7 +116,7 @@ def _checked_class_dim(class_dim: int, causal: bool) -> int:
     return class_dim
 
 
-def _aligned(logits: Tensor, labels: Tensor, causal: bool, class_dim: int) -> tuple[Tensor, Tensor]:
+def _align(logits: Tensor, labels: Tensor, causal: bool, class_dim: int) -> tuple[Tensor, Tensor]:
     """Return logits and labels with the classes in dimension 1, shifted against each other in a causal model."""
     if causal:
         if logits.dim() != 3:
@@ -195,7 +195,7 @@ class EvaluationMetrics:
         if isinstance(labels, tuple | list):
             raise ValueError("The model has several labels per sample; measure one of them with focalcal.evaluate.")
         outputs, labels = (torch.as_tensor(each).detach().cpu() for each in (outputs, labels))
-        outputs, labels = _aligned(outputs, labels, self.causal, self.class_dim)
+        outputs, labels = _align(outputs, labels, self.causal, self.class_dim)
         return batch_predictions(outputs, labels, logits=self.logits, ignore_index=_NOT_COUNTED)
 
     def _measure(self, preds: Predictions, names: Sequence[str]) -> dict[str, float]:
@@ -238,5 +238,5 @@ def calibration_metrics(
     if not isinstance(logits, bool):
         raise TypeError(f"logits must be True (logits) or False (probabilities), got {logits!r}.")
     return EvaluationMetrics(
-        metrics, logits=logits, bins=bins, causal=causal, class_dim=_checked_class_dim(class_dim, causal)
+        metrics, logits=logits, bins=bins, causal=causal, class_dim=_check_class_dim(class_dim, causal)
     )

@@ -47,7 +47,7 @@ def mmce(
     given = prepare(logits, target, ignore_index=ignore_index)
     if given.is_hard and given.target.is_cpu and not (torch.compiler.is_compiling() or transforms_active()):
         check_indices(given)  # an index out of range would only count as wrong
-    return _root(_squared(_groups(given), weighted, width, power=1)).to(given.dtype)
+    return _root(_square(_groups(given), weighted, width, power=1)).to(given.dtype)
 
 
 class _Groups(NamedTuple):
@@ -65,7 +65,7 @@ def _groups(given: LossInput) -> _Groups:
     return _Groups(confidence, valid & (prediction == label), valid & (prediction != label))
 
 
-def _squared(groups: _Groups, weighted: bool, width: float, power: int) -> Tensor:
+def _square(groups: _Groups, weighted: bool, width: float, power: int) -> Tensor:
     """Return the square of MMCE, each sum divided by the number of its pairs to the ``power``."""
     confidence, right, wrong = groups
     if weighted:
@@ -88,9 +88,9 @@ def _root(squared: Tensor) -> Tensor:
     return torch.where(nothing, 0.0, torch.where(nothing, 1.0, squared).sqrt())
 
 
-def _published(groups: _Groups, weighted: bool, width: float) -> Tensor:
+def _as_published(groups: _Groups, weighted: bool, width: float) -> Tensor:
     """Compute the MMCE that the paper's MMCE column was trained with; weighted, it is 0 if a group is empty."""
-    root = torch.sqrt(_squared(groups, weighted, width, power=2).clamp(min=0) + 1e-10)
+    root = torch.sqrt(_square(groups, weighted, width, power=2).clamp(min=0) + 1e-10)
     return torch.where(groups.right.any() & groups.wrong.any(), root, 0.0) if weighted else root
 
 
@@ -167,8 +167,8 @@ class MMCELoss(nn.CrossEntropyLoss):
 
     def _mmce(self, groups: _Groups) -> Tensor:
         if self.normalization == "published":
-            return _published(groups, self.weighted, self.width)
-        return _root(_squared(groups, self.weighted, self.width, power=1))
+            return _as_published(groups, self.weighted, self.width)
+        return _root(_square(groups, self.weighted, self.width, power=1))
 
     def extra_repr(self) -> str:
         """Show λ, the form and the reduction."""

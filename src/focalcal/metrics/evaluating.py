@@ -106,7 +106,7 @@ def evaluate(
         raise ValueError(f"method must be one of {', '.join(get_args(IntervalMethod))}, not {method!r}.")
     if intervals:
         check_resampling(resamples or 1, level, seed)
-    source = _opened(predictions_of("evaluate", preds, arrays, kind) if arrays or kind is not None else preds, by)
+    source = _open_data(predictions_of("evaluate", preds, arrays, kind) if arrays or kind is not None else preds, by)
     columns = check_columns(by, tuple(source.groups))
     names = check_names(metrics, len(answer_classes(source)), tuple(METRICS), source.of)
     left_out = MEASURES[source.of].left_out
@@ -131,7 +131,7 @@ def evaluate(
     return replace(evaluation, notes=(*notes, *evaluation.notes), event=event)
 
 
-def _opened(preds: Predicted | Any, by: str | Sequence[str] | None) -> Predictions | PredictionsFile:
+def _open_data(preds: Predicted | Any, by: str | Sequence[str] | None) -> Predictions | PredictionsFile:
     """Read the data; what is too large to be read whole stays a file."""
     if isinstance(preds, Predictions):
         return preds
@@ -187,7 +187,7 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
     honest = HonestIntervals(gaps, request.seed)
     ends: dict[str, Interval] = {}
     if resampled:
-        ends |= _resampled(preds, request, resampled, stats, splits)
+        ends |= _resample(preds, request, resampled, stats, splits)
     for name in methods.keys() - ends.keys() - {"classwise_ece"}:
         ends[name] = honest.interval(name, found[name], request.level)
     if folds is not None:
@@ -207,7 +207,7 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
     )
 
 
-def _resampled(
+def _resample(
     preds: Predictions,
     request: EvaluationRequest,
     names: Sequence[str],

@@ -75,7 +75,7 @@ class AbsoluteGaps:
 
     def _lower(self, level: float) -> float:
         others = other_folds(self._by_fold), other_folds(self._squares)
-        directions = np.stack([self._bins.spread(self._shrunken(s, q)) for s, q in zip(*others, strict=True)])
+        directions = np.stack([self._bins.spread(self._shrink(s, q)) for s, q in zip(*others, strict=True)])
         return cross_fitted(self._units, directions, level)
 
     def _size(self, gaps: Array) -> Array:
@@ -84,7 +84,7 @@ class AbsoluteGaps:
     def _direction(self, gaps: Array) -> Array:
         return signs(gaps)
 
-    def _shrunken(self, s: Array, q: Array) -> Array:
+    def _shrink(self, s: Array, q: Array) -> Array:
         """Choose a direction from sums S of x and Q of x², trusting bins whose gap is larger than its noise."""
         return np.clip(np.divide(s, np.sqrt(q), out=np.zeros_like(s), where=q > 0), -1, 1)
 
@@ -104,7 +104,7 @@ class SquaredGaps(AbsoluteGaps):
         length = float(self._size(gaps))
         return gaps / (self._share * length) if length > 0 else np.zeros_like(gaps)
 
-    def _shrunken(self, s: Array, q: Array) -> Array:
+    def _shrink(self, s: Array, q: Array) -> Array:
         noise = np.divide(np.sqrt(q), np.abs(s), out=np.ones_like(q), where=s != 0)
         return self._direction(s * np.maximum(1 - noise**2, 0))
 

@@ -158,12 +158,12 @@ class GroupTable:
     @property
     def verdict(self) -> str:
         """In words: which groups stand out, and the worst one."""
-        results, start = list(self.results.values()), f"By {self.column} ({_counted(len(self.results), 'group')})"
+        results, start = list(self.results.values()), f"By {self.column} ({_count_words(len(self.results), 'group')})"
         if all(math.isnan(one.calibration.p_value) for one in results):
             return f"{start}: too few samples in each to test any."
         failed = [one.name for one in results if one.calibration.is_significant]
         parts = [
-            f"{_named(failed)} {'fails' if len(failed) == 1 else 'fail'} the test of calibration"
+            f"{_join_names(failed)} {'fails' if len(failed) == 1 else 'fail'} the test of calibration"
             if failed
             else "no group fails the test of calibration"
         ]
@@ -176,10 +176,12 @@ class GroupTable:
             ([one.name for one in results if one.has_worse_error], "significantly higher in error than the rest"),
         ):
             if names:
-                parts.append(f"{_named(names)} {'is' if len(names) == 1 else 'are'} {what}")
+                parts.append(f"{_join_names(names)} {'is' if len(names) == 1 else 'are'} {what}")
         better = [one.name for one in results if one.findings and not one.is_worse]
         if better:
-            parts.append(f"{_named(better)} {'differs' if len(better) == 1 else 'differ'} from the rest for the better")
+            parts.append(
+                f"{_join_names(better)} {'differs' if len(better) == 1 else 'differ'} from the rest for the better"
+            )
         if len(parts) == 1:
             parts.append("none differs significantly from the rest")
         worst = "" if self.worst is None else f" Worst: {_describe(self.worst)}."
@@ -247,12 +249,12 @@ def _describe(result: GroupResult) -> str:
     return f"{result.name} ({'; '.join(parts)}; n = {found.n:,})"
 
 
-def _named(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     rest = len(names) - _MOST_NAMED
     return ", ".join(names[:_MOST_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
-def _counted(count: int, noun: str) -> str:
+def _count_words(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 

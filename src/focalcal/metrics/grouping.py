@@ -182,12 +182,12 @@ Tests = tuple[GroupTest, GroupTest, GroupTest]
 def make_tests(gap: Contrast, error: Contrast, p_values: Sequence[float]) -> list[Tests]:
     """Correct the p-values of each question for the number of groups: tests of gap, error and calibration by group."""
 
-    def compared(contrast: Contrast) -> list[GroupTest]:
+    def compare(contrast: Contrast) -> list[GroupTest]:
         p, means, differences = (part.tolist() for part in (contrast.p_value, contrast.mean, contrast.difference))
         return [GroupTest(*each) for each in zip(p, holm(p), differences, means, strict=True)]
 
     calibration = [GroupTest(*each) for each in zip(p_values, holm(p_values), strict=True)]
-    return list(zip(compared(gap), compared(error), calibration, strict=True))
+    return list(zip(compare(gap), compare(error), calibration, strict=True))
 
 
 def choose_evaluated(tests: Sequence[Tests], sizes: Sequence[int]) -> set[int]:

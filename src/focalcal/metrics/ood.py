@@ -98,7 +98,7 @@ class RocCurve(NamedTuple):
         is_out = np.repeat([False, True], [len(inside), len(outside)])
         # Points on a straight piece of the curve are thresholds too: keep them.
         false_rates, true_rates, _ = roc_curve(
-            is_out, scores, sample_weight=_joined_weights(inside, outside), drop_intermediate=False
+            is_out, scores, sample_weight=_join_weights(inside, outside), drop_intermediate=False
         )
         return cls(false_rates, true_rates)
 
@@ -142,7 +142,7 @@ def _check(inside: Predictions, outside: Predictions, score: Score) -> None:
         raise ValueError("The two sets of predictions have other masked classes: pass outputs of the same model.")
 
 
-def _joined_weights(inside: Predictions, outside: Predictions) -> npt.NDArray[np.float64] | None:
+def _join_weights(inside: Predictions, outside: Predictions) -> npt.NDArray[np.float64] | None:
     if inside.weights is None and outside.weights is None:
         return None
     parts = [torch.ones(len(p), dtype=torch.float64) if p.weights is None else p.weights for p in (inside, outside)]

@@ -284,7 +284,7 @@ def _brier_terms(values: Tensor, labels: Tensor, beta: float, scratch: Tensor) -
     total = powers.sum(1).double()
     label, constant = _label_moments(labels, powers, gaps)
     _, mean, square = _moments(powers, gaps) / total
-    own, label = _centred(_moments(squares, gaps) / total.square(), mean), _centred(label / total, mean)
+    own, label = _centre(_moments(squares, gaps) / total.square(), mean), _centre(label / total, mean)
     variance = square - mean * mean
     slope = 2 * (own[1] - label[1])
     curvature = 4 * own[2] - 2 * variance * own[0] - 2 * (label[2] - variance * label[0])
@@ -306,7 +306,7 @@ def _moments(mass: Tensor, gaps: Tensor) -> Tensor:
     return torch.stack([zeroth, first, mass.mul_(gaps).sum(1).double()])
 
 
-def _centred(moments: Tensor, mean: Tensor) -> Tensor:
+def _centre(moments: Tensor, mean: Tensor) -> Tensor:
     """Return the same moments of d − mean."""
     zeroth, first, second = moments
     return torch.stack([zeroth, first - mean * zeroth, second - 2 * mean * first + mean * mean * zeroth])

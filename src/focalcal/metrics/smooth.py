@@ -169,7 +169,7 @@ def smooth_ece_of_grids(grids: Tensor, total: Tensor, absolute: Tensor) -> tuple
     scale = np.where(defined, weight, 1.0)
     spectrum = _Spectrum.of(np.asarray(grids, dtype=np.float64) / scale[:, None], np.asarray(absolute) / scale)
     sigma, value = _solve(spectrum)
-    value, bound = _bounded(spectrum, sigma, value)
+    value, bound = _bound(spectrum, sigma, value)
     return tuple(torch.from_numpy(np.where(defined, x, np.nan)) for x in (value, bound))  # type: ignore[return-value]
 
 
@@ -255,7 +255,7 @@ def _solve(spectrum: _Spectrum) -> tuple[Array, Array]:
     return sigma, value
 
 
-def _bounded(spectrum: _Spectrum, sigma: Array, value: Array) -> tuple[Array, Array]:
+def _bound(spectrum: _Spectrum, sigma: Array, value: Array) -> tuple[Array, Array]:
     """Return the value, and how far the exact solution can be from it, given smECE_σ at σ up to the two errors."""
     step = 1 / spectrum.points(sigma)
     integration = 2 * _INTEGRATION * (step / sigma) ** 2

@@ -70,14 +70,14 @@ def _cells(
 ) -> Iterator[str]:
     metric = rows[0].metric
     scalings = ("",) if metric == "error" else ("pre", "post")
-    yield _printed(printed, method, metric, scalings)
+    yield _show_printed(printed, method, metric, scalings)
     for selection in selections:
         own = [row for row in rows if row.method == method and row.selection == selection]
         parts = [_own([row for row in own if row.temperature_scaling == scaling]) for scaling in scalings]
         yield " → ".join(parts) + _temperature([row.temperature for row in own if row.temperature is not None])
 
 
-def _printed(printed: PublishedFigures, method: str, metric: str, scalings: Sequence[str]) -> str:
+def _show_printed(printed: PublishedFigures, method: str, metric: str, scalings: Sequence[str]) -> str:
     figures = [printed.get((method, metric, scaling)) for scaling in scalings]
     shown = " → ".join("–" if figure is None else f"{figure.value:.2f}" for figure in figures)
     # NLL and MCE are printed without T, which is that of ECE.

@@ -26,11 +26,11 @@ def calibration_claims(results: Sequence[ResultSet]) -> list[Claim]:
         ),
         judged(
             "FLSD-53 has a lower ECE than cross-entropy before temperature scaling.",
-            _compared(results, "flsd-53", "ece", "pre"),
+            _compare(results, "flsd-53", "ece", "pre"),
         ),
         judged(
             "FL-3 has a lower ECE than cross-entropy before temperature scaling.",
-            _compared(results, "fl-3", "ece", "pre"),
+            _compare(results, "fl-3", "ece", "pre"),
         ),
         judged(
             "Before scaling FL-3 or FLSD-53 has the lowest ECE of all losses.",
@@ -39,7 +39,7 @@ def calibration_claims(results: Sequence[ResultSet]) -> list[Claim]:
         judged("After scaling FL-3 or FLSD-53 has the lowest ECE of all losses.", list(_lowest(results, "post"))),
         judged(
             "FLSD-53 has a lower ECE than cross-entropy after temperature scaling.",
-            _compared(results, "flsd-53", "ece", "post"),
+            _compare(results, "flsd-53", "ece", "post"),
         ),
         judged(
             "Among fixed γ a larger one gives a lower ECE before scaling: γ = 3 below 2 below 1.",
@@ -47,13 +47,13 @@ def calibration_claims(results: Sequence[ResultSet]) -> list[Claim]:
         ),
         judged(
             "Focal loss does not cost accuracy: the error of FLSD-53 is not significantly above cross-entropy's.",
-            _compared(results, "flsd-53", "error", "", strict=False),
+            _compare(results, "flsd-53", "error", "", strict=False),
         ),
         judged("FLSD-53 has a higher top-5 accuracy than cross-entropy.", list(_top5(results))),
     ]
 
 
-def _compared(
+def _compare(
     results: Sequence[ResultSet], loss: str, metric: str, scaling: str, *, strict: bool = True
 ) -> Iterable[tuple[bool, str]]:
     cases = (against(result, loss, _CROSS_ENTROPY, metric, scaling, strict=strict) for result in results)

@@ -61,10 +61,10 @@ def judged(text: str, outcomes: Iterable[tuple[bool, str]], nothing: str = "no s
     share = sum(holds for holds, _ in cases)
     mixed = 0 < share < len(cases)
     verdict = f"holds in {share} of {len(cases)}" if mixed else "holds" if share else "does not hold"
-    return Claim(text, verdict, f"{'; '.join(_marked(case, mixed) for case in cases)}.", tuple(cases))
+    return Claim(text, verdict, f"{'; '.join(_mark(case, mixed) for case in cases)}.", tuple(cases))
 
 
-def _marked(case: tuple[bool, str], mixed: bool) -> str:
+def _mark(case: tuple[bool, str], mixed: bool) -> str:
     holds, text = case
     return f"{text} ({'yes' if holds else 'no'})" if mixed else text
 

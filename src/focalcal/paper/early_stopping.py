@@ -70,11 +70,11 @@ def _cells(
         chosen = [chosen_epoch(epochs_with_test(run), criterion) for run in runs if run.loss == method]
         for metric, scaling, _ in name.columns:
             figure: Published | None = printed.get((*place, method, metric, scaling))
-            cells.append(Cell(figure, _joined(chosen, metric), digits=0 if metric == "epoch" else 2))
+            cells.append(Cell(figure, _join(chosen, metric), digits=0 if metric == "epoch" else 2))
     return tuple(cells)
 
 
-def _joined(chosen: Sequence[Epoch], metric: str) -> Measured | None:
+def _join(chosen: Sequence[Epoch], metric: str) -> Measured | None:
     if metric == "epoch":
         return measured([float(epoch["epoch"] + 1) for epoch in chosen])
     return measured([100 * float(epoch["test"][metric]) for epoch in chosen])
@@ -82,7 +82,7 @@ def _joined(chosen: Sequence[Epoch], metric: str) -> Measured | None:
 
 def early_stopping_claims(results: Sequence[ResultSet]) -> list[Claim]:
     """Judge the paper's claims on early stopping, for results that were measured on the test set every epoch."""
-    chosen = [(name, {loss: _chosen(runs[loss]) for loss in runs}) for name, runs in _both(results)]
+    chosen = [(name, {loss: _choose(runs[loss]) for loss in runs}) for name, runs in _both(results)]
     nothing = "no result has both losses measured on the test set after every epoch; record.test_every=1 does that"
     return [
         judged(
@@ -131,7 +131,7 @@ def _both(results: Sequence[ResultSet]) -> Iterator[tuple[str, dict[str, KeptRun
             yield result.name, runs
 
 
-def _chosen(run: KeptRun) -> dict[str, tuple[float, float]]:
+def _choose(run: KeptRun) -> dict[str, tuple[float, float]]:
     """Return test error and ECE, in percent, of the epoch that each criterion chooses."""
     tests = {criterion: chosen_epoch(run.history, criterion)["test"] for criterion in CRITERIA}
     return {criterion: (100 * test["error"], 100 * test["ece"]) for criterion, test in tests.items()}

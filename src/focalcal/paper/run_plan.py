@@ -97,7 +97,7 @@ def needed_runs(
                 f"There is no recipe {only!r}{did_you_mean(only, recipe_names()) or '; see focalcal recipes.'}"
             )
         recipes = (only,)
-    return [_needed(recipe, losses, out, seeds, results) for recipe in recipes]
+    return [_plan(recipe, losses, out, seeds, results) for recipe in recipes]
 
 
 def _losses(name: str) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ def _losses(name: str) -> tuple[str, ...]:
     return tuple(method for method in ALL_METHODS if method in wanted)
 
 
-def _needed(recipe: str, losses: tuple[str, ...], out: Path, seeds: int, results: Sequence[ResultSet]) -> NeededRuns:
+def _plan(recipe: str, losses: tuple[str, ...], out: Path, seeds: int, results: Sequence[ResultSet]) -> NeededRuns:
     folder = out / recipe.replace("/", "_")
     # A table of the folder is made of all its runs, also of those that another table of the paper needed.
     there = [loss for loss in ALL_METHODS if loss not in losses and (folder / loss).is_dir()]

@@ -176,12 +176,12 @@ def study_markdown(study: Study, results: Results, claims: Sequence[Claim]) -> s
 
 def records_table(records: Records) -> str:
     """Write records as a Markdown table."""
-    rows = [[_shown(value) for value in record.values()] for record in records]
+    rows = [[_show(value) for value in record.values()] for record in records]
     left = sum(isinstance(value, str) for value in records[0].values())
     return markdown_table([name.replace("_", " ") for name in records[0]], rows, left=min(left, 2))
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     return "–" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
 
 

@@ -141,11 +141,11 @@ def records_to_csv(records: Sequence[Mapping[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(records[0]) if records else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows({key: _written(value) for key, value in record.items()} for record in records)
+    writer.writerows({key: _write_value(value) for key, value in record.items()} for record in records)
     return text.getvalue()
 
 
-def _written(value: object) -> object:
+def _write_value(value: object) -> object:
     return "" if value is None else f"{value:.6g}" if isinstance(value, float) else value
 
 

@@ -131,7 +131,7 @@ def named_tables(name: str, *, variants: bool = False) -> list[TableName]:
     """
     known = [*COMMAND_NAMES, *TABLES]
     if name not in known:
-        raise ValueError(f"There is no table {name!r}{did_you_mean(name, known) or f'; known: {_listed()}.'}")
+        raise ValueError(f"There is no table {name!r}{did_you_mean(name, known) or f'; known: {_list_names()}.'}")
     if variants:
         if f"{name}-variants" not in TABLES:
             raise ValueError(f"The table {name} has no variants; ece, error, ada-ece and classwise-ece have.")
@@ -139,5 +139,5 @@ def named_tables(name: str, *, variants: bool = False) -> list[TableName]:
     return [TABLES[name]] if name in TABLES else [TABLES[f"{name}-pre"], TABLES[f"{name}-post"]]
 
 
-def _listed() -> str:
+def _list_names() -> str:
     return ", ".join(COMMAND_NAMES)

@@ -28,7 +28,7 @@ class Footnote:
 
 def footnotes(table: TableName) -> list[Footnote]:
     """Collect what has to be said of a table, marked by letters."""
-    found = [*_contradictions(table), *_known(table)]
+    found = [*_contradictions(table), *_find_known(table)]
     return [Footnote(chr(ord("a") + place), text, keys) for place, (text, keys) in enumerate(found)]
 
 
@@ -59,7 +59,7 @@ def _both(row: PublishedRow, other: PublishedRow) -> str:
     )
 
 
-def _known(table: TableName) -> Iterator[tuple[str, frozenset[Key]]]:
+def _find_known(table: TableName) -> Iterator[tuple[str, frozenset[Key]]]:
     rows = [row for row in published_rows() if row.table == table.printed]
     if table.name == "mce-post":
         keys = frozenset(row.key for row in rows if row.dataset == "20 Newsgroups")
@@ -156,7 +156,7 @@ def _line(
     epoch: Selection | None,
 ) -> TableLine:
     printed = published_table(name.printed)
-    rows = [] if result is None else _selected(_rows_at(result, name, place), epoch)
+    rows = [] if result is None else _select(_rows_at(result, name, place), epoch)
     cells = []
     for method in name.methods:
         for metric, scaling, _ in name.columns:
@@ -167,7 +167,7 @@ def _line(
     return TableLine((*place, PUBLISHED_ONLY if result is None else result.name), tuple(cells))
 
 
-def _selected(rows: Sequence[Row], epoch: Selection | None) -> list[Row]:
+def _select(rows: Sequence[Row], epoch: Selection | None) -> list[Row]:
     """Keep one epoch: the asked-for one, or the best where the recipe selects it."""
     wanted = epoch or ("best" if any(row.selection == "best" for row in rows) else "last")
     return [row for row in rows if row.selection == wanted]

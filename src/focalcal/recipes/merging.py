@@ -25,10 +25,10 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
         >>> merge({"optimizer": {"name": "sgd", "lr": 0.1}}, {"optimizer": "adam"})
         {'optimizer': {'name': 'adam'}}
     """
-    return {**base, **{key: _replaced(key, base.get(key), value) for key, value in changes.items()}}
+    return {**base, **{key: _replace(key, base.get(key), value) for key, value in changes.items()}}
 
 
-def _replaced(key: str, old: Any, new: Any) -> Any:
+def _replace(key: str, old: Any, new: Any) -> Any:
     old, new = _as_group(key, old), _as_group(key, new)
     if not _is_group(new) or not isinstance(old, Mapping) or not (new or _is_group(old)):
         return new  # the last: a schedule is emptied
@@ -60,7 +60,7 @@ def nest(overrides: Mapping[str, Any] | Iterable[str]) -> dict[str, Any]:
     for key, value in sorted(pairs, key=lambda pair: pair[0].count(".")):
         for part in reversed(key.split(".")):
             value = {part: value}
-        changes = _joined(changes, value)
+        changes = _join(changes, value)
     return changes
 
 
@@ -72,20 +72,20 @@ def _pairs(overrides: Any) -> list[tuple[str, Any]]:
         return [_pair(text) for text in overrides]
     for key in overrides:
         if not isinstance(key, str):
-            raise TypeError(f"The keys of a recipe are texts such as 'optimizer.lr', got {key!r}.")
+            raise TypeError(f"The keys of a recipe are strings such as 'optimizer.lr', got {key!r}.")
         if not all(key.split(".")):
             raise ValueError(f"{key!r} is not a key of a recipe; write one such as 'optimizer.lr'.")
     return list(overrides.items())
 
 
-def _joined(changes: dict[str, Any], more: dict[str, Any], group: str = "") -> dict[str, Any]:
+def _join(changes: dict[str, Any], more: dict[str, Any], group: str = "") -> dict[str, Any]:
     """Join both: a name is one more change here, not another group. Nothing is changed twice."""
     joined = dict(changes)
     for key, value in more.items():
         old, new = _as_group(key, joined.get(key)), _as_group(key, value)
         if key in joined and not (isinstance(old, Mapping) and _is_group(new)):
             raise ValueError(f"The change of {group}{key} is given twice; give it once.")
-        joined[key] = _joined(dict(old), new, f"{group}{key}.") if key in joined else new
+        joined[key] = _join(dict(old), new, f"{group}{key}.") if key in joined else new
     return joined
 
 
@@ -101,9 +101,9 @@ def _pair(text: Any) -> tuple[str, Any]:
         return key, parse_yaml(value)
     except ValueError as error:
         if value.lstrip()[:1] in _MEANT_AS_YAML:
-            raise ValueError(f"The value of {key}={_shortened(value)} is {error}; correct it.") from None
+            raise ValueError(f"The value of {key}={_shorten(value)} is {error}; correct it.") from None
         return key, value  # a text that happens to have a colon or a quotation mark in it
 
 
-def _shortened(value: str) -> str:
+def _shorten(value: str) -> str:
     return value if len(value) <= 80 else f"{value[:80]}…"

@@ -34,13 +34,13 @@ def describe_problems(name: str, error: ValidationError, of: type[BaseModel]) ->
         error: Error of pydantic.
         of: Class that was checked, whose keys are suggested.
     """
-    problems = [_ended(problem) for details in error.errors() for problem in _problems(details, of)]
+    problems = [_end(problem) for details in error.errors() for problem in _problems(details, of)]
     if len(problems) == 1:
         return f"Recipe {name}: {problems[0]}"
     return "\n  ".join([f"Recipe {name} has {len(problems)} problems:", *problems])
 
 
-def _ended(problem: str) -> str:
+def _end(problem: str) -> str:
     return problem if problem.endswith(("?", ".", "…")) else f"{problem}."
 
 
@@ -64,15 +64,15 @@ def _problems(details: ErrorDetails, of: type[BaseModel]) -> list[str]:
         context = details["ctx"]
         return [f"{path}.name: {context['tag']!r} is not known{_other_value(context['tag'], context['expected_tags'])}"]
     if kind == "literal_error":
-        return [f"{path}: {_shown(given)} is not known{_other_value(given, details['ctx']['expected'])}"]
+        return [f"{path}: {_show(given)} is not known{_other_value(given, details['ctx']['expected'])}"]
     if kind == "invalid_key":
-        return [f"{path}: a key must be a text, got {_shown(given)}"]
+        return [f"{path}: a key must be a text, got {_show(given)}"]
     if given is None:
         return [f"{path}: give it a value"]
-    return [f"{path} {_demand(details)}, got {_shown(given)}"]
+    return [f"{path} {_demand(details)}, got {_show(given)}"]
 
 
-def _shown(given: Any) -> str:
+def _show(given: Any) -> str:
     """Write a value of the user's, which may be of any length."""
     text = repr(given)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

@@ -76,7 +76,7 @@ def model_sources(
         ood: Out-of-distribution predictions by the name of their data, for a single model.
         reading: Options of `open_predictions`.
     """
-    named = _named(sources)
+    named = _name_sources(sources)
     if not named:
         raise ValueError("There is nothing to report on; give at least one predictions file or run directory.")
     options = dict(reading or {})
@@ -91,7 +91,7 @@ def model_sources(
     return found
 
 
-def _named(sources: Given | Sequence[Given] | Mapping[str, Given]) -> dict[str, Given]:
+def _name_sources(sources: Given | Sequence[Given] | Mapping[str, Given]) -> dict[str, Given]:
     if isinstance(sources, Mapping):
         if not all(name.strip() for name in sources):
             raise ValueError("A model has an empty name; give each a name that can be read.")

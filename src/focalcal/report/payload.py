@@ -69,16 +69,16 @@ def model_payload(model: ReportedModel, settings: ReportSettings, models: int) -
                 "id": mistake.id,
                 "label": mistake.label,
                 "prediction": mistake.prediction,
-                "confidence": _rounded(mistake.confidence, 6),
+                "confidence": _round(mistake.confidence, 6),
             }
             for mistake in model.mistakes
         ],
         "confusions": [
-            [pair.label, pair.prediction, _rounded(pair.count, 3), _rounded(pair.confidence, 4)]
+            [pair.label, pair.prediction, _round(pair.count, 3), _round(pair.confidence, 4)]
             for pair in model.confusions
         ],
         "ood": [
-            {"name": name, "x": _shares(roc.false_rates), "y": _shares(roc.true_rates), "auroc": _rounded(roc.auroc, 5)}
+            {"name": name, "x": _shares(roc.false_rates), "y": _shares(roc.true_rates), "auroc": _round(roc.auroc, 5)}
             for name, roc in model.ood.items()
         ],
         "curves": None if model.curves is None else _training(model.curves),
@@ -89,12 +89,12 @@ def _stop(stop: Stop, samples: int, level: float, width: float, counts: Sequence
     smooth = smooth_of_sums(stop.cells, samples, width)
     count = stop.cells.count.sum()
     return {
-        "t": _rounded(stop.temperature, 6),
-        "nll": _rounded(stop.nll, 6),
-        "confidence": _rounded(float(stop.cells.confidence.sum() / count), 6),
-        "accuracy": _rounded(float(stop.cells.correct.sum() / count), 6),
+        "t": _round(stop.temperature, 6),
+        "nll": _round(stop.nll, 6),
+        "confidence": _round(float(stop.cells.confidence.sum() / count), 6),
+        "accuracy": _round(float(stop.cells.correct.sum() / count), 6),
         "width": {
-            bins: _bins(stop.equal_width(bins), samples, level) | {"floor": _rounded(stop.ece_floor(bins), 6)}
+            bins: _bins(stop.equal_width(bins), samples, level) | {"floor": _round(stop.ece_floor(bins), 6)}
             for bins in counts
         },
         "mass": {bins: _bins(stop.ranked.equal_mass(bins), samples, level) for bins in counts},
@@ -105,7 +105,7 @@ def _stop(stop: Stop, samples: int, level: float, width: float, counts: Sequence
 def _bins(sums: BinSums, samples: int, level: float) -> dict[str, Any]:
     diagram = diagram_of_sums(sums, samples, level)
     return {
-        "ece": _rounded(diagram.ece, 6),
+        "ece": _round(diagram.ece, 6),
         "count": [_amount(value) for value in diagram.count.tolist()],
         "right": [_amount(value) for value in sums.correct.double().tolist()],
         "x": _shares(diagram.confidence),
@@ -122,7 +122,7 @@ def _coverage(model: ReportedModel) -> list[dict[str, Any]]:
     for name, temperature in shown.items():
         curve = risk_coverage_of_ranked(model.stop(temperature).ranked)
         rounded = {"y": _shares(curve.accuracy), "threshold": _shares(curve.threshold)}
-        found.append({"name": name, "area": _rounded(curve.area, 6), **rounded})
+        found.append({"name": name, "area": _round(curve.area, 6), **rounded})
     return found
 
 
@@ -144,18 +144,18 @@ def _classes(model: ReportedModel, settings: ReportSettings, models: int) -> dic
     }
     return {
         "rows": rows,
-        **{name: [_rounded(float(column[i]), 4) for i in rows] for name, column in columns.items()},
-        "ece": [_rounded(float(classes.classwise_ece[i]), 7) for i in rows],
+        **{name: [_round(float(column[i]), 4) for i in rows] for name, column in columns.items()},
+        "ece": [_round(float(classes.classwise_ece[i]), 7) for i in rows],
         "diagrams": {i: _bins(classes.bins(i), model.before.n, settings.level) for i in with_diagram},
     }
 
 
 def _training(curves: TrainingCurves) -> dict[str, Any]:
     values = {
-        split: {key: [_rounded(value, 5) for value in column] for key, column in of.items()}
+        split: {key: [_round(value, 5) for value in column] for key, column in of.items()}
         for split, of in curves.values.items()
     }
-    gammas = {name: [_rounded(value, 4) for value in share] for name, share in curves.gammas.items()}
+    gammas = {name: [_round(value, 4) for value in share] for name, share in curves.gammas.items()}
     return {"epochs": curves.epochs.tolist(), "values": values, "gammas": gammas, "titles": CURVES}
 
 
@@ -174,14 +174,14 @@ def images(models: Sequence[ReportedModel], thumbnails: Mapping[str, bytes]) -> 
 
 def _amount(value: float) -> float | int | None:
     """Round a number of samples, or their weight."""
-    return _rounded(value, 3 if value < 1000 else 0)
+    return _round(value, 3 if value < 1000 else 0)
 
 
 def _shares(values: Sequence[float] | np.ndarray) -> list[int]:
     return [-1 if math.isnan(value) else round(_UNITS * value) for value in values]
 
 
-def _rounded(value: float, digits: int) -> float | int | None:
+def _round(value: float, digits: int) -> float | int | None:
     """Round a number to these digits; None where JSON has no word for it."""
     if not math.isfinite(value):
         return None

@@ -115,9 +115,9 @@ def fit_scaling(data: Data, val: Data | None, objective: Objective = "nll") -> t
         if same_predictions(data, val):
             scaling, notes = fit_scaling(data, None, objective)
             return scaling, [*notes, "The validation predictions are those that are reported on, and were not used."]
-        parts = [_thinned(val)]
+        parts = [_thin(val)]
     else:
-        preds = _thinned(data)
+        preds = _thin(data)
         if len(preds) < FEWEST_SAMPLES:
             few = f"{pluralise(len(preds), 'sample')} {'is' if len(preds) == 1 else 'are'} too few"
             return None, [f"No temperature is proposed: {few} to fit one and to try it."]
@@ -158,7 +158,7 @@ def _other_parts(preds: Predictions) -> list[Predictions]:
     return [preds.select(part != i) for i in range(count)]
 
 
-def _thinned(data: Data) -> Predictions:
+def _thin(data: Data) -> Predictions:
     """Keep few enough samples to be fitted on in memory."""
     if isinstance(data, Predictions):
         return data

@@ -123,9 +123,9 @@ class _StopSums:
     def stop(self) -> Stop:
         cells = BinSums(*self._cells)
         nll = self._nll / float(cells.count.sum())
-        return Stop(self.temperature, nll, cells, self._floor, self._ranked())
+        return Stop(self.temperature, nll, cells, self._floor, self._rank())
 
-    def _ranked(self) -> RankedConfidence:
+    def _rank(self) -> RankedConfidence:
         if self._fine is not None:
             return self._fine.ranked()
         kept = self._kept or []

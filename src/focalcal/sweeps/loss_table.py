@@ -138,11 +138,11 @@ class Cell:
 
     def markdown(self) -> str:
         """Write the best in bold, and ties with a ≈ before them."""
-        shown = " → ".join(_marked(text, mark) for text, mark in self.parts)
+        shown = " → ".join(_mark(text, mark) for text, mark in self.parts)
         return f"{shown} {self.detail}".rstrip()
 
 
-def _marked(text: str, mark: str) -> str:
+def _mark(text: str, mark: str) -> str:
     return f"**{text}**" if mark == "best" else f"≈{text}" if mark == "tie" else text
 
 

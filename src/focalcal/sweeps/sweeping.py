@@ -76,7 +76,7 @@ def sweep(
         seeds: The number of seeds, counted from 0, or the seeds themselves.
         jobs: Runs at a time on this machine; by default as many as there are cores.
         on: ``local`` for processes of this machine, ``ray`` for a Ray cluster (``focalcal[ray]``).
-        address: Of the Ray cluster: ``auto``, ``HOST:PORT``; None for one of this machine alone.
+        address: Address of the Ray cluster: ``auto``, ``HOST:PORT``; None for one of this machine alone.
         cpus_per_run: Cores of each run on Ray; by default the recipe's ``hardware.threads``, else 1.
         gpus_per_run: GPUs of each run on Ray, or a part of one; by default one if the recipe asks for CUDA.
         retries: How often Ray starts a run again after its worker or machine has failed; it resumes.

@@ -98,7 +98,7 @@ class TranslationResult:
         start = f"{loss}: temperature scaling (T = {temperature:.2f}, by validation ECE)"
         one = find_difference(self.differences, (loss, scaled), (loss, 1.0), seeds[0])
         if one is None:
-            return f"{start} leaves BLEU as it is." if scaled == 1.0 else f"{start} changes BLEU by {change:+.2f}."
+            return f"{start} leaves BLEU unchanged." if scaled == 1.0 else f"{start} changes BLEU by {change:+.2f}."
         significance = "" if one.p_value < 1 - LEVEL else ", not significant"
         return (
             f"{start} changes BLEU by {change:+.2f} (paired bootstrap, seed {seeds[0]}: p = {one.p_value:.2f}"

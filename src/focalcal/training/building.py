@@ -90,14 +90,14 @@ def load_network(
         data = build_data(run.recipe) if data is None else data
         _check_words(run, data)
         model = build_network(run.recipe, data)
-    weights = _selected_weights(run) if checkpoint is None else _weights_of(read_checkpoint(checkpoint))
+    weights = _load_selected_weights(run) if checkpoint is None else _weights_of(read_checkpoint(checkpoint))
     # A compiled network calls its parts by another name.
     plain = getattr(model, "_orig_mod", model)
     restore_module(plain, {name.removeprefix("_orig_mod."): weight for name, weight in weights.items()})
     return model.cpu().eval()
 
 
-def _selected_weights(run: Run) -> dict[str, Tensor]:
+def _load_selected_weights(run: Run) -> dict[str, Tensor]:
     checkpoints = CheckpointFolder(run.files.checkpoints)
     newest, _ = checkpoints.newest()
     if newest is None:

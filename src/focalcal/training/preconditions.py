@@ -41,13 +41,13 @@ def check_free(files: RunDirectory, recipe: Recipe, resume: bool) -> None:
         raise ValueError(
             f"{files.path} already holds a run: resume it with --resume (resume=True), or choose another folder."
         )
-    changed = _changed_settings(load_recipe(files.config), recipe)
+    changed = _find_changed_settings(load_recipe(files.config), recipe)
     if changed:
         began = f"The run in {files.path} was started with {' and '.join(changed)}"
         raise ValueError(f"{began}: resume it with the same settings, or choose another folder.")
 
 
-def _changed_settings(before: Recipe, now: Recipe) -> list[str]:
+def _find_changed_settings(before: Recipe, now: Recipe) -> list[str]:
     """Describe each setting that would change the results: ``epochs=2 (now 3)``."""
     old, new = _flatten(before.model_dump(mode="json")), _flatten(now.model_dump(mode="json"))
     free = {key for key in {**old, **new} if key.partition(".")[0] in _FREE_TO_CHANGE or key in _FREE_DETAILS}

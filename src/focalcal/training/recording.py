@@ -162,7 +162,7 @@ def gradient_norm_histograms(evaluator: Evaluator, model: nn.Module, loss: Loss,
     norms: dict[str, list[Tensor]] = {"loss": [], "cross_entropy": []}
     for positions in evaluation_batches(samples, evaluator.batch_size)[fabric.global_rank :: fabric.world_size]:
         batch = load_batch(samples, positions, device=fabric.device, channels_last=evaluator.channels_last)
-        features, logits, targets = _supervised(_features(model, layer, batch), layer, batch.targets)
+        features, logits, targets = _select_supervised(_features(model, layer, batch), layer, batch.targets)
         scale = torch.linalg.vector_norm(functional.pad(features.double(), (0, 1), value=1.0), dim=1)
         for name, objective in (("loss", trained), ("cross_entropy", _cross_entropy)):
             norms[name].append(_logit_gradient_norms(objective, logits, targets) * scale)
@@ -185,7 +185,7 @@ def _features(model: nn.Module, layer: nn.Linear, batch: Batch) -> Tensor:
     return caught[-1]
 
 
-def _supervised(features: Tensor, layer: nn.Linear, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _select_supervised(features: Tensor, layer: nn.Linear, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return features, logits and targets of the outputs that have a target."""
     if targets.ndim == 1:
         kept = targets != IGNORED

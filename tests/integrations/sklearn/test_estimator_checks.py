@@ -15,8 +15,8 @@ pytestmark = [
 class FirstFeatureCalibrator(ProbabilityCalibrator):
     """The checks feed features of any number, which are no probabilities: the first serves as the logit of class 1."""
 
-    def _checked(self, p, y="no_validation", *, reset=False):
-        return super()._checked(p, y, reset=reset)[:, :1]
+    def _check_scores(self, p, y="no_validation", *, reset=False):
+        return super()._check_scores(p, y, reset=reset)[:, :1]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -90,7 +90,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             scores, rows = self._scores(X), np.arange(len(labels))
         else:
             scores, rows = self._held_out_scores(X, labels, weights, groups)
-            self.estimator_ = self._trained(X, labels, weights)
+            self.estimator_ = self._train(X, labels, weights)
         preds = make_predictions(
             scores[rows],
             _KIND[self.response_],
@@ -130,7 +130,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         splitter = check_cv(self.cv, labels, classifier=True)
         for number, (train, test) in enumerate(splitter.split(X, labels, groups)):
             part = _safe_indexing(X, train)
-            fold = self._trained(part, labels[train], None if weights is None else weights[train])
+            fold = self._train(part, labels[train], None if weights is None else weights[train])
             self._check_classes(fold, f"The classifier of fold {number}")
             held_out = _safe_indexing(X, test)
             if scores is None:
@@ -155,7 +155,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
                 "folds; pass a smaller cv, or more samples of it."
             )
 
-    def _trained(self, X: Any, labels: Array, weights: Array | None) -> Any:
+    def _train(self, X: Any, labels: Array, weights: Array | None) -> Any:
         copied = clone(self.estimator)
         if weights is None:
             return copied.fit(X, labels)

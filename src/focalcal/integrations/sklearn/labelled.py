@@ -52,7 +52,7 @@ def encode(y: Any, classes: Array) -> npt.NDArray[np.int64]:
     places = {label: place for place, label in enumerate(classes.tolist())}
     unknown = sorted({str(label) for label in labels.tolist() if label not in places})
     if unknown:
-        raise ValueError(f"The label {unknown[0]!r} is not one of the classes, {_listed(classes)}.")
+        raise ValueError(f"The label {unknown[0]!r} is not one of the classes, {_list_classes(classes)}.")
     return np.array([places[label] for label in labels.tolist()], dtype=np.int64)
 
 
@@ -96,6 +96,6 @@ def check_two_classes(method: str | Calibrator, classes: Array) -> None:
         )
 
 
-def _listed(classes: Array) -> str:
+def _list_classes(classes: Array) -> str:
     names = [repr(label) for label in classes.tolist()]
     return ", ".join(names if len(names) <= 10 else [*names[:9], "…", names[-1]])

@@ -50,7 +50,7 @@ class ProbabilityCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def fit(self, p: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from probabilities (N, K), or (N,) of the second of two classes, and labels (N,) of any type."""
         check_kind(self.kind)
-        p = self._checked(p, y, reset=True)
+        p = self._check_scores(p, y, reset=True)
         found, labels = check_labels(y)
         check_two_classes(self.method, found)
         columns = 2 if p.ndim == 1 or p.shape[1] == 1 else p.shape[1]
@@ -62,7 +62,7 @@ class ProbabilityCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def predict_proba(self, p: Any) -> Array:
         """Return calibrated probabilities (N, K)."""
         check_is_fitted(self)
-        return calibrated_probs(self.calibrator_, make_predictions(self._checked(p), self.kind))
+        return calibrated_probs(self.calibrator_, make_predictions(self._check_scores(p), self.kind))
 
     def predict(self, p: Any) -> npt.NDArray[Any]:
         """Return the most probable class of each sample."""
@@ -70,7 +70,7 @@ class ProbabilityCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         labels: npt.NDArray[Any] = self.classes_[self.predict_proba(p).argmax(axis=1)]
         return labels
 
-    def _checked(self, p: Any, y: Any = "no_validation", *, reset: bool = False) -> npt.NDArray[Any]:
+    def _check_scores(self, p: Any, y: Any = "no_validation", *, reset: bool = False) -> npt.NDArray[Any]:
         """Return finite float scores: one column (N,), or (N, K)."""
         values = np.asarray(p)
         if values.ndim == 1 and values.dtype.kind in "fiub" and (reset or self.n_features_in_ == 1):

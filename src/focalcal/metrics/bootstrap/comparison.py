@@ -175,7 +175,7 @@ def _compare(
 ) -> list[Comparison]:
     masked = any(preds.masked_classes for preds in models.values() if isinstance(preds, Predictions))
     models = {name: prepare_predictions(preds) for name, preds in models.items()}
-    names = _checked_metrics(models, metrics, options)
+    names = _check_metrics(models, metrics, options)
     if options.paired:
         return _compare_pairs(_evaluate(models, names, options), pairs, names, options)
     if masked:
@@ -183,7 +183,7 @@ def _compare(
     return _compare_sets(models, pairs, names, options)
 
 
-def _checked_metrics(
+def _check_metrics(
     models: Mapping[str, Predictions], metrics: Sequence[str] | None, options: _Options
 ) -> tuple[str, ...]:
     """Check models and options, and return the names of the metrics that are compared."""

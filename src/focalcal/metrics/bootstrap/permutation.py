@@ -88,11 +88,11 @@ def p_values(
         differ = counted & _differ(a, b) if len(counted) == len(a) else counted
         few = 2 ** min(int(differ.sum()), 63) <= permutations
         swaps = iter([every_swap(differ)]) if few else random_swaps(len(counted), permutations, seed)
-        found |= _counted_hits(resampler, counted, swaps, added=0 if few else 1)
+        found |= _count_hits(resampler, counted, swaps, added=0 if few else 1)
     return {name: found[name] for name in metrics}
 
 
-def _counted_hits(resampler: Resampler, counted: Counted, swaps: Iterator[Swaps], added: int) -> dict[str, float]:
+def _count_hits(resampler: Resampler, counted: Counted, swaps: Iterator[Swaps], added: int) -> dict[str, float]:
     """(added + hits) / (added + permutations) of each metric."""
     observed = _differences(resampler, counted, np.zeros((len(counted), 1), dtype=np.uint8))
     hits, total = dict.fromkeys(observed, added), added
@@ -108,12 +108,12 @@ def _differences(resampler: Resampler, counted: Counted, swaps: Swaps) -> dict[s
     """Compute metrics of the first model less those of the second, (B,) each, after swaps (N, B)."""
     kept = counted[:, None] & (swaps == 0)
     swapped = counted[:, None] & (swaps == 1)
-    first, second = resampler.values_of_swaps(_interleaved(kept, swapped), _interleaved(swapped, kept))
+    first, second = resampler.values_of_swaps(_interleave(kept, swapped), _interleave(swapped, kept))
     with np.errstate(invalid="ignore"):
         return {name: first[name] - second[name] for name in first}
 
 
-def _interleaved(of_a: Counted, of_b: Counted) -> Counts:
+def _interleave(of_a: Counted, of_b: Counted) -> Counts:
     return np.stack([of_a, of_b], axis=1).reshape(-1, of_a.shape[1]).astype(np.uint8)
 
 

@@ -60,7 +60,7 @@ class Resampler:
         """Compute metrics by name, (B,) float64 each, for counts (rows, B); NaN where one is undefined."""
         found: dict[str, Array] = {}
         for part in self._parts:
-            found |= self._joined(part, part.sums(counts))
+            found |= self._join(part, part.sums(counts))
         return {name: found[name] for name in self._metrics}
 
     def values_of_blocks(self, blocks: Iterable[Counts]) -> dict[str, Array]:
@@ -79,11 +79,11 @@ class Resampler:
                 if isinstance(part, ClassReplicates)
                 else (part.sums(counts), part.sums(others))
             )
-            first |= self._joined(part, both[0])
-            second |= self._joined(part, both[1])
+            first |= self._join(part, both[0])
+            second |= self._join(part, both[1])
         return {name: first[name] for name in self._metrics}, {name: second[name] for name in self._metrics}
 
-    def _joined(self, part: Part, groups: Iterable[Sums]) -> dict[str, Array]:
+    def _join(self, part: Part, groups: Iterable[Sums]) -> dict[str, Array]:
         names = names_from(self._metrics, part.sources)
         found = [values(sums, names) for sums in groups]
         return {name: np.concatenate([each[name] for each in found]) for name in names}

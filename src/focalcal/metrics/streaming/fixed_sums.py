@@ -248,7 +248,7 @@ class FixedSums:
     def _pieces(self) -> Pieces:
         held = self._cells[0] > 0
         mass, correct, confidence = self._cells[:, held]
-        low, high = (_joined(limits, last) for limits, last in zip(cell_limits(), (False, True), strict=True))
+        low, high = (_join_limits(limits, last) for limits, last in zip(cell_limits(), (False, True), strict=True))
         return Pieces(mass, correct, confidence, low[held], high[held])
 
 
@@ -266,7 +266,7 @@ def _largest_ks_error(pieces: Pieces) -> float:
     return float(torch.maximum(highest.abs(), lowest.abs()).max() / pieces.mass.sum()) + _ROUNDING
 
 
-def _joined(limits: Tensor, last: bool) -> Tensor:
+def _join_limits(limits: Tensor, last: bool) -> Tensor:
     """Return the limits of joined cells: the first of each group, or the last."""
     size = 1 << _JOINED_BITS
     padded = torch.cat([limits, limits[-1:].expand(_CELLS * size - len(limits))])

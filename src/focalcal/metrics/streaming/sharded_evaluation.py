@@ -188,7 +188,7 @@ def evaluate_shards(
             most.
         on: ``local`` for processes of this machine, ``ray`` for a Ray cluster (``focalcal[ray]``).
         workers: Number of processes, or of tasks at a time; None for one per core, or this process for a few MB.
-        address: Of the Ray cluster: ``auto``, ``HOST:PORT``; None for one of this machine alone.
+        address: Address of the Ray cluster: ``auto``, ``HOST:PORT``; None for one of this machine alone.
         skip_bad_shards: Leave out shards that cannot be read; ``Evaluation.notes`` names them.
         progress: Whether to show progress on stderr.
         **options: How the files are read, as in `open_predictions`.
@@ -253,7 +253,7 @@ def measure_shards(
         names = _names(metrics, len(shards.fact("masked_classes")), shards.fact("num_classes"))
         total, failures = accumulate(shards, bins, by=columns, progress=progress)
     evaluation = total.compute(names, intervals=intervals, level=level, seed=seed)
-    skipped = _skipped(failures, len(shards.shards) + len(shards.failures))
+    skipped = _note_skipped(failures, len(shards.shards) + len(shards.failures))
     return replace(evaluation, notes=(*skipped, *evaluation.notes)), shards
 
 
@@ -339,7 +339,7 @@ def _restore(state: State, bins: int) -> Accumulator:
     return restored
 
 
-def _skipped(failures: Sequence[ShardFailure], count: int) -> tuple[str, ...]:
+def _note_skipped(failures: Sequence[ShardFailure], count: int) -> tuple[str, ...]:
     """Say which shards are not among the samples."""
     if not failures:
         return ()

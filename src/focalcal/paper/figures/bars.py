@@ -27,7 +27,7 @@ def bars(groups: Sequence[RunGroup], *, papers_bootstrap: bool = False) -> Paper
         group, runs = choose_runs(groups, None, need_predictions("val", "test"))
         figures: Figures = {}
         for run in runs:
-            figures |= _resampled(run)
+            figures |= _resample(run)
     else:
         group = _with_most_losses(groups)
         figures = _of_rows(group.rows)
@@ -60,7 +60,7 @@ def _of_rows(rows: Sequence[Row]) -> Figures:
     return found
 
 
-def _resampled(run: KeptRun) -> Figures:
+def _resample(run: KeptRun) -> Figures:
     test, scaled = load_scaled(run, "test")[1]["test"]
     found: Figures = {}
     for scaling, preds in zip(_SCALINGS, (test, scaled), strict=True):

@@ -42,7 +42,7 @@ def check_contents(statement: str, arrays: Collection[str], text: Mapping[str, s
 without focalcal's statement of its contents).
     """
     stated = parse_json(statement)
-    names, facts = _listed(stated, "arrays"), _listed(stated, "facts")
+    names, facts = _list_names(stated, "arrays"), _list_names(stated, "facts")
     missing = [name for name in names if name not in arrays] + [name for name in facts if name not in (text or ())]
     if missing:
         raise ValueError(f"it was written with {missing[0]!r}, which is missing: it is damaged ({_ON_PURPOSE}).")
@@ -50,7 +50,7 @@ without focalcal's statement of its contents).
         raise ValueError(f"its metadata is not what it was written with: it is damaged ({_ON_PURPOSE}).")
 
 
-def _listed(stated: object, key: str) -> list[str]:
+def _list_names(stated: object, key: str) -> list[str]:
     listed = stated.get(key, []) if isinstance(stated, dict) else None
     if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
         raise ValueError("its statement of contents is corrupt.")

@@ -170,7 +170,7 @@ def write_text(preds: Predictions) -> dict[str, str]:
         "class_names": None if preds.class_names is None else json_text(preds.class_names),
         "masked_classes": json_text(preds.masked_classes) if preds.masked_classes else None,
         "provenance": json_text(dict(preds.provenance)),
-        "row_sum_tolerance": None if (tolerance := _needed_tolerance(preds)) is None else repr(tolerance),
+        "row_sum_tolerance": None if (tolerance := _tolerance_needed(preds)) is None else repr(tolerance),
     }
     return {name: text for name, text in facts.items() if text is not None}
 
@@ -237,7 +237,7 @@ def _read_number(text: Mapping[str, str], name: str) -> float | None:
         raise ValueError(f"its metadata is corrupt: {name} must be a number, not {text[name]!r}.") from None
 
 
-def _needed_tolerance(preds: Predictions) -> float | None:
+def _tolerance_needed(preds: Predictions) -> float | None:
     """Return the row-sum tolerance that these probabilities need, where it is more than the usual one.
 
     bfloat16 probabilities are raised to float32 and would not pass as float32 when they are read again.
