@@ -191,7 +191,8 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
     for name in methods.keys() - ends.keys() - {"classwise_ece"}:
         ends[name] = honest.interval(name, found[name], request.level)
     if folds is not None:
-        ends["classwise_ece"] = ClasswiseInterval(preds, folds, clusters, request.seed).at(request.level)
+        by_class = ClasswiseInterval(preds, folds, gaps.binned.lump, clusters, request.seed)
+        ends["classwise_ece"] = by_class.at(request.level)
     return Evaluation(
         values=found,
         n=n,

@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from focalcal.metrics.binning import BinSums
 from focalcal.metrics.bootstrap.groups import GroupReplicates
+from focalcal.metrics.cluster_units import ClusterUnits
 from focalcal.metrics.confidence_cells import joined_middles
 from focalcal.metrics.honest_intervals import RankedUnits
-from focalcal.metrics.independent_units import CellSamples, ClusterUnits
+from focalcal.metrics.independent_units import CellSamples
 from focalcal.metrics.ranking import Column, Ranking
 
 Array = npt.NDArray[np.float64]
