@@ -43,6 +43,10 @@ class ClusterUnits:
         largest = max(self._lumps(everything, 1)[0], self._lumps(self._range, _RANGES).max())
         return float(largest / self._weight.sum())
 
+    def lumps(self) -> Array:
+        """Return the weight by which errors come in each cell, (P,)."""
+        return self._lumps(self._samples.cell, self._samples.cells)
+
     @cached_property
     def _range(self) -> Integers:
         """Ranges of confidence, in which samples are about as likely to be wrong."""
@@ -132,7 +136,7 @@ class ClusterUnits:
         squares = sum_at(samples.cell, samples.weight**2, cells)
         mass = self.mass.sum(0)
         most = np.divide(mass**2, squares, out=np.zeros_like(mass), where=squares > 0)
-        lumps = self._lumps(samples.cell, cells)
+        lumps = self.lumps()
         known = np.divide(mass, lumps, out=most.copy(), where=lumps > 0)
         return np.asarray(np.clip(known, np.minimum(most, 1.0), most))
 
@@ -144,3 +148,13 @@ class ClusterUnits:
         total = self._weight.sum()
         spread = gaps - self._weight[:, None] * (gaps.sum(0) / total)
         return math.sqrt(float((spread**2).sum(0).max(initial=0.0))) / float(total)
+
+
+def units_of_sums(mass: Array, confidence: Array, gap: Array) -> ClusterUnits:
+    """Take the sums (G, P) of groups of clusters for samples, each with the share of right ones that makes its gap."""
+    group, cell = np.nonzero(mass > 0)
+    weight, sure = mass[group, cell], confidence[group, cell]
+    right = sure - gap[group, cell] / weight
+    # Groups without samples are not units.
+    _, unit = np.unique(group, return_inverse=True)
+    return ClusterUnits(CellSamples(cell, sure, right, weight, unit, mass.shape[1]))
