@@ -20,6 +20,8 @@ from focalcal.report.readings import describe_measure, pluralise
 if TYPE_CHECKING:
     from focalcal.calibrators import Calibrator
 
+_LOST = ", without the other columns, which an --out of the input's kind keeps"
+
 
 @pack_options("reading", READ_OPTIONS)
 @pack_fields("sharded", ShardOptions)

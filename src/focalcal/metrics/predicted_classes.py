@@ -16,8 +16,8 @@ from torch import Tensor
 
 from focalcal.metrics.binning import sum_by_index
 from focalcal.metrics.bootstrap.differences import holm
-from focalcal.metrics.bootstrap.groups import GROUPS
 from focalcal.metrics.bootstrap.intervals import check_resampling
+from focalcal.metrics.bootstrap.sample_groups import GROUPS
 from focalcal.metrics.cluster_units import units_of_sums
 from focalcal.metrics.evaluation import SIGNIFICANT
 from focalcal.metrics.gap_intervals import exact_bounds

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from focalcal.paper.claims import Claim, judged
-from focalcal.paper.comparing import short
+from focalcal.paper.loss_comparison import short
 from focalcal.paper.miscalibration import first_runs, least_nll, measured_split
 from focalcal.paper.result_folders import KeptRun, ResultSet
 
