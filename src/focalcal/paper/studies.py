@@ -145,7 +145,8 @@ _STUDIES = (
         "Translation",
         "The paper trains three Transformers on WMT14 English to German; Multi30k is other data, short captions, "
         "with a far smaller network. Tokens are predicted from the true ones before them; BLEU is of beam search. "
-        "ECEs of one seed are compared by whether their 90% intervals overlap, BLEUs by the paired bootstrap.",
+        "ECEs of one seed are compared by whether their 90% intervals overlap, BLEUs by the 90% interval "
+        "of their difference (paired bootstrap over sentences; p is two-sided, sacrebleu's own is about half of it).",
         translation_claims,
         lambda results: {
             "Temperatures, on the curves from 0.5 to 2": translation_records(results),

@@ -11,7 +11,6 @@ from focalcal.sweeps.bleu_differences import find_difference
 
 _FOCAL, _OTHERS = "fl-1", ("cross-entropy", "ls-0.1")
 _NOTHING = "there are no such runs of a translation model; published figures only"
-_LEVEL = 0.90
 _Cases = Iterator[tuple[bool, str]]
 
 
@@ -72,9 +71,10 @@ def difference_records(results: Sequence[ResultSet]) -> list[dict[str, Any]]:
             "first (T)": f"{one.method} ({one.temperature:.3g})",
             "second (T)": f"{one.baseline} ({one.baseline_temperature:.3g})",
             "seed": one.seed,
-            "BLEU of the first − the second": f"{one.difference:+.2f}",
+            "BLEU of the first − the second": f"{one.difference:+.2f} [{one.low:.2f}, {one.high:.2f}]",
             "p": f"{one.p_value:.3f}",
-            "significant at 90%": "yes" if one.p_value < 1 - _LEVEL else "no",
+            "significant at 90%": "yes" if one.is_significant else "no",
+            "p by sacrebleu": f"{one.sacrebleu_p_value:.3f}",
         }
         for result in results
         for one in result.differences
@@ -114,9 +114,7 @@ def _is_higher(result: ResultSet, known: Mapping[str, Measured], other: str) -> 
     if ours.seeds > 1 or theirs.seeds > 1 or tested is None:
         lower = is_lower(theirs, ours)
         return lower is True, change + (" (not significant)" if lower is None else "")
-    significant = tested.p_value < 1 - _LEVEL
-    note = "" if significant else ", not significant"
-    return significant and tested.difference > 0, f"{change} (p = {tested.p_value:.2f}{note})"
+    return tested.is_significant and tested.difference > 0, tested.text()
 
 
 def _temperature(results: Sequence[ResultSet], loss: str) -> _Cases:
@@ -131,8 +129,8 @@ def _peaks(results: Sequence[ResultSet]) -> _Cases:
         for loss, seed, _, calibrated, peak in _curves(result):
             is_close = abs(calibrated.temperature - peak.temperature) < 0.2 + 1e-9
             tested = find_difference(result.differences, (loss, calibrated.temperature), (loss, peak.temperature), seed)
-            is_level = tested is not None and tested.p_value >= 1 - _LEVEL
-            p_value = "" if tested is None else f" (p = {tested.p_value:.2f})"
+            is_level = tested is not None and not tested.is_significant
+            p_value = "" if tested is None else f" (p = {tested.p_value:.2g})"
             yield (
                 is_close or is_level or peak == calibrated,
                 f"{result.name}, {short(loss)}, seed {seed}: BLEU {calibrated.bleu:.2f} at T = "
