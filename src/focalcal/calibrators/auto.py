@@ -30,6 +30,7 @@ from focalcal.calibrators.ensemble import (
     label_log_probs,
     label_shares,
 )
+from focalcal.calibrators.files import learned_number
 from focalcal.calibrators.focal import FocalTemperatureScaling
 from focalcal.calibrators.identity import Identity
 from focalcal.calibrators.structured import MOST_CLASSES_OF_A_MATRIX, StructuredScaling
@@ -258,11 +259,13 @@ class AutoCalibration(LogitCalibrator):
         return {"members": members, "candidates": table}
 
     def _restore(self, learned: Mapping[str, Any]) -> None:
-        members = [(float(content["weight"]), self._restore_member(content)) for content in learned["members"]]
-        if not members or abs(sum(weight for weight, _ in members) - 1) > 1e-6 or min(members)[0] < 0:
+        members = [(learned_number(one, "weight", 0, 1), self._restore_member(one)) for one in learned["members"]]
+        if abs(sum(weight for weight, _ in members) - 1) > 1e-6:
             raise ValueError("the members' weights do not sum to 1")
         self.members_ = tuple(members)
         self.candidates_ = tuple(Candidate.from_dict(content) for content in learned["candidates"])
+        if not any(one.weight > 0 for one in self.candidates_):
+            raise ValueError("no candidate was taken")
 
     def _restore_member(self, content: Mapping[str, Any]) -> Calibrator:
         member = _MEMBERS[content["method"]](**content["parameters"])

@@ -10,7 +10,7 @@ import typer
 
 from focalcal.cli.engines import EngineOptions, write_slurm
 from focalcal.cli.options import Json, help_text, names_in, pack_fields
-from focalcal.cli.output import print_json, results
+from focalcal.cli.output import print_json, print_text, results
 from focalcal.cli.sweep import train_plans
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def table(
     tables = [build_table(one, found, epoch) for one in wanted]
     if results_in:
         check_filled(tables[0], found)
-    print("\n".join(FORMATS["json" if json else format](one).rstrip("\n") + "\n" for one in tables), end="")
+    print_text("\n".join(FORMATS["json" if json else format](one).rstrip("\n") + "\n" for one in tables))
 
 
 def show(
@@ -103,7 +103,7 @@ def show(
     from focalcal.paper.table_names import named_tables
 
     tables = [build_table(one) for one in named_tables(name, variants=variants)]
-    print("\n".join(FORMATS[format](one).rstrip("\n") + "\n" for one in tables), end="")
+    print_text("\n".join(FORMATS[format](one).rstrip("\n") + "\n" for one in tables))
 
 
 def tables(
@@ -175,7 +175,7 @@ def figures(
     from focalcal.paper.pages import write_figures
 
     for name, said in write_figures(find_results(_all_folders("--results", results_in, more)), out, format).items():
-        print(f"{name}: {said}")
+        print_text(f"{name}: {said}\n")
 
 
 def study(
@@ -201,7 +201,7 @@ def study(
     if json:
         print_json(study_records(wanted, found))
     else:
-        print(study_markdown(wanted, found, wanted.claims(found)), end="")
+        print_text(study_markdown(wanted, found, wanted.claims(found)))
 
 
 def theory(
@@ -325,7 +325,7 @@ def _print_sweep(file: Path, metrics: str | None, *, markdown: bool, json: bool)
     if json:
         print_json({one.title: {line.method: list(line.cells) for line in one.lines} for one in found})
     elif markdown:
-        print("\n".join([f"{LEGEND}\n", *(one.markdown() for one in found)]))
+        print_text("\n".join([f"{LEGEND}\n", *(one.markdown() for one in found)]) + "\n")
     else:
         _print_beside(found)
         results().print(LEGEND, soft_wrap=True)
