@@ -5,8 +5,8 @@ import pytest
 from focalcal.paper import find_results
 from focalcal.paper.cells import Measured
 from focalcal.paper.claims import judged
-from focalcal.paper.comparing import figure, is_lower
 from focalcal.paper.linear_model import FLIPPED, make_points, train_both, train_linear
+from focalcal.paper.loss_comparison import figure, is_lower
 from focalcal.paper.out_of_distribution import severity_records
 from focalcal.paper.pages import check_readme, update_readme, write_pages
 from focalcal.paper.studies import STUDIES, find_study, study_markdown, study_records

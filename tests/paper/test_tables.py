@@ -6,10 +6,9 @@ import pytest
 
 from focalcal.paper import TABLES, build_table, find_results
 from focalcal.paper.published import Published, published_rows
-from focalcal.paper.slips import footnotes
 from focalcal.paper.table_formats import to_csv, to_json, to_latex, to_markdown, write_tables
 from focalcal.paper.table_names import COMMAND_NAMES, named_tables
-from focalcal.paper.tables import check_filled
+from focalcal.paper.tables import check_filled, footnotes
 from focalcal.sweeps.result_rows import Row
 from paper.small_results import sweep_rows
 

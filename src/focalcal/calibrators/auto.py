@@ -30,10 +30,10 @@ from focalcal.calibrators.ensemble import (
     label_log_probs,
     label_shares,
 )
-from focalcal.calibrators.focal import FocalTemperatureScaling
+from focalcal.calibrators.focal_inverse import FocalTemperatureScaling
 from focalcal.calibrators.identity import Identity
 from focalcal.calibrators.structured import MOST_CLASSES_OF_A_MATRIX, StructuredScaling
-from focalcal.calibrators.temperature import TemperatureScaling
+from focalcal.calibrators.temperature_scaling import TemperatureScaling
 from focalcal.calibrators.uniform_mixture import effective_samples, has_zeros
 from focalcal.predictions import Predictions
 from focalcal.temperature import fit_inverse_temperature
@@ -308,7 +308,7 @@ def _try(option: _Option, preds: Predictions, folds: Tensor) -> _Tried:
 
 
 def _mixture(log_probs: Array, shares: Array) -> Array:
-    """Weights of greatest held-out likelihood, without the negligible ones."""
+    """Compute weights of greatest held-out likelihood, without the negligible ones."""
     # A tenth of a sample is as much more as the samples are fewer, counted by their weights.
     weights = fit_mixture_weights(log_probs, shares, _PSEUDO_COUNT * float(shares @ shares))
     weights = np.where(weights < _SMALLEST_WEIGHT, 0.0, weights)
@@ -317,7 +317,7 @@ def _mixture(log_probs: Array, shares: Array) -> Array:
 
 
 def _simplest(log_probs: Array, shares: Array) -> Array:
-    """All weight on the simplest candidate within one standard error of the best."""
+    """Return all weight on the simplest candidate within one standard error of the best."""
     best = log_probs[:, int(np.argmax(shares @ log_probs))]
     for number in range(log_probs.shape[1]):
         excess = best - log_probs[:, number]

@@ -1,15 +1,16 @@
-"""Calibration and accuracy of all losses: the paper's main claims, in every result at hand."""
+"""Calibration, confident predictions and accuracy of all losses: the paper's main claims, in every result at hand."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from focalcal.paper.claims import Case, Claim, all_hold, judged
-from focalcal.paper.comparing import against, figure, is_lower, short
+from focalcal.paper.loss_comparison import against, figure, is_lower, short
 from focalcal.paper.result_folders import ResultSet
 
 _BASELINES = ("cross-entropy", "brier", "mmce", "ls-0.05")
 _OURS = ("fl-3", "flsd-53")
 _CROSS_ENTROPY = "cross-entropy"
+
 
 
 def calibration_claims(results: Sequence[ResultSet]) -> list[Claim]:
@@ -85,3 +86,22 @@ def _by_gamma(results: Sequence[ResultSet]) -> Iterator[Case]:
             steps = [is_lower(after, before) for before, after in pairwise(known)]
             shown = ", ".join(f"{one.text()} (γ = {gamma})" for gamma, one in enumerate(known, 1))
             yield all_hold(steps), f"{result.name}: {shown}"
+
+
+def confident_claims(results: Sequence[ResultSet]) -> list[Claim]:
+    """Judge the paper's claims on |S99|: how many predictions have a confidence of 0.99 or more, and are right."""
+    both = ("flsd-53", _CROSS_ENTROPY)
+    return [
+        judged(
+            "Before temperature scaling FLSD-53 has a smaller |S99| than cross-entropy.",
+            against(results, *both, "s99_share", "pre"),
+        ),
+        judged(
+            "After temperature scaling FLSD-53 has the larger |S99|: it keeps its confidence.",
+            against(results, *both, "s99_share", "post", claim="higher"),
+        ),
+        judged(
+            "Before scaling, what FLSD-53 is sure of is right more often than with cross-entropy.",
+            against(results, *both, "s99_accuracy", "pre", claim="higher"),
+        ),
+    ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from focalcal.paper.claims import Case, Claim, judged, of_every_seed
-from focalcal.paper.comparing import short
+from focalcal.paper.loss_comparison import short
 from focalcal.paper.miscalibration import least_nll, measured_split, recorded_runs
 from focalcal.paper.result_folders import KeptRun, ResultSet
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from focalcal.paper.claims import Claim, judged
-from focalcal.paper.comparing import against, figure, short
+from focalcal.paper.loss_comparison import against, figure, short
 from focalcal.paper.result_folders import ResultSet
 
 LARGE = ("fl-7", "fl-10")

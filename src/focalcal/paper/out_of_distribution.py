@@ -5,9 +5,8 @@ from typing import Any
 
 from focalcal.metrics.ood import Score, ood_evaluate
 from focalcal.paper.claims import Claim, judged
-from focalcal.paper.comparing import figure, short
-from focalcal.paper.kept_predictions import load_scaled
-from focalcal.paper.result_folders import ResultSet
+from focalcal.paper.loss_comparison import figure, short
+from focalcal.paper.result_folders import ResultSet, load_scaled
 from focalcal.sweeps.finished import OOD_SPLITS
 from focalcal.sweeps.result_rows import title
 

@@ -6,9 +6,8 @@ from typing import Any
 
 from focalcal.base.markdown import markdown_table
 from focalcal.base.suggestions import did_you_mean
-from focalcal.paper.calibration import calibration_claims
+from focalcal.paper.calibration import calibration_claims, confident_claims
 from focalcal.paper.claims import Claim, claims_table
-from focalcal.paper.confident import confident_claims
 from focalcal.paper.early_stopping import early_stopping_claims
 from focalcal.paper.focal_training import focal_training_claims
 from focalcal.paper.large_gamma import large_gamma_claims, large_gamma_records

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from focalcal.paper.claims import Claim, judged
-from focalcal.paper.comparing import selected_rows
+from focalcal.paper.loss_comparison import selected_rows
 from focalcal.paper.result_folders import ResultSet
 
 

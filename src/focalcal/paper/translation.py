@@ -5,7 +5,7 @@ from typing import Any
 
 from focalcal.paper.cells import Measured
 from focalcal.paper.claims import Case, Claim, all_hold, judged
-from focalcal.paper.comparing import against, figure, is_lower, short
+from focalcal.paper.loss_comparison import against, figure, is_lower, short
 from focalcal.paper.result_folders import ResultSet
 from focalcal.sweeps.bleu_differences import find_difference
 

@@ -1,4 +1,4 @@
-"""Figures, one a row, in the columns of the paper's published numbers, with seed, epoch's choice and interval."""
+"""Figures, one per row, in the columns of the paper's published numbers, with seed, epoch's choice and interval."""
 
 import csv
 import io

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from focalcal.metrics import evaluate
 from focalcal.paper.figures.figure import PaperFigure
 from focalcal.paper.figures.panels import Panel, Series
-from focalcal.paper.kept_predictions import load_scaled
-from focalcal.paper.result_folders import KeptRun
+from focalcal.paper.result_folders import KeptRun, load_scaled
 from focalcal.paper.run_groups import RunGroup, choose_runs, need_predictions
 from focalcal.paper.table_names import ALL_METHODS, MAIN, METHOD_TITLES
 from focalcal.sweeps.result_rows import Row

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from focalcal.paper.figures.figure import PaperFigure
 from focalcal.paper.figures.panels import Panel, Series
-from focalcal.paper.kept_predictions import load_scaled
+from focalcal.paper.result_folders import load_scaled
 from focalcal.paper.run_groups import RunGroup, choose_runs, need_predictions
 from focalcal.plots import roc
 from focalcal.sweeps.result_rows import title
