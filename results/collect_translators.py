@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from focalcal.base.files import atomic_writer
-from focalcal.calibrators.temperature import Objective
+from focalcal.calibrators.temperature_scaling import Objective
 from focalcal.data.parallel_text import read_lines
 from focalcal.sweeps.bleu_differences import Translated, measure_differences, write_differences
 from focalcal.sweeps.plan import PlannedRun

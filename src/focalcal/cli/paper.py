@@ -84,7 +84,7 @@ def table(
     tables = [build_table(one, found, epoch) for one in wanted]
     if results_in:
         check_filled(tables[0], found)
-    print_text("\n".join(FORMATS["json" if json else format](one).rstrip("\n") + "\n" for one in tables))
+    print_text(FORMATS["json" if json else format](*tables))
 
 
 def show(
@@ -103,7 +103,7 @@ def show(
     from focalcal.paper.table_names import named_tables
 
     tables = [build_table(one) for one in named_tables(name, variants=variants)]
-    print_text("\n".join(FORMATS[format](one).rstrip("\n") + "\n" for one in tables))
+    print_text(FORMATS[format](*tables))
 
 
 def tables(
@@ -239,9 +239,12 @@ def pages(
       focalcal paper pages --out docs/paper --readme README.md
     """
     from focalcal.paper import find_results
-    from focalcal.paper.pages import update_readme, write_pages
+    from focalcal.paper.pages import check_readme, update_readme, write_pages
 
-    written, headlines = write_pages(find_results(_all_folders("--results", results_in, more)), out)
+    found = find_results(_all_folders("--results", results_in, more))
+    if readme is not None:
+        check_readme(readme)
+    written, headlines = write_pages(found, out)
     if readme is not None:
         update_readme(readme, headlines)
     print(f"{len(written)} pages are in {out}.")
@@ -302,11 +305,19 @@ def _print_runs(listed: list[dict[str, str | int | float | None]]) -> None:
     for one in listed:
         hours = one["hours"]
         cells = [str(one[key]) for key in ("recipe", "loss", "seed", "state")]
-        shown.add_row(*cells, "?" if hours is None else f"{hours:.1f}", str(one["estimate"]))
+        shown.add_row(*cells, "?" if hours is None else _hours(float(hours)), str(one["estimate"]))
     results().print(shown)
     known = [float(one["hours"]) for one in listed if one["hours"] is not None]
     left = sum(one["state"] != "finished" for one in listed)
-    results().print(f"{len(listed)} runs, {left} to be trained, about {sum(known):.1f} hours one after another here.")
+    unknown = len(listed) - len(known)
+    rest = f"; of {unknown} the time is unknown" if unknown and known else ""
+    time = f"about {_hours(sum(known))} hours one after another here{rest}" if known else "the time is unknown"
+    results().print(f"{len(listed)} runs, {left} to be trained: {time}.")
+
+
+def _hours(hours: float) -> str:
+    """Write hours to the minute where they are few."""
+    return f"{hours:.0f}" if hours >= 100 else f"{hours:.1f}" if hours >= 1 or not hours else f"{max(hours, 0.01):.2f}"
 
 
 def _print_sweep(file: Path, metrics: str | None, *, markdown: bool, json: bool) -> None:

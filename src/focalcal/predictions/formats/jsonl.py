@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from focalcal.base.files import DAMAGE, REFUSED_JSON, open_bytes, parse_json
 from focalcal.predictions.formats.parts import Metadata
-from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource
+from focalcal.predictions.formats.tabular import Constant, Field, Table, TableSource
 from focalcal.predictions.read_options import Choices
 
 BROKEN = (*DAMAGE, pa.ArrowException, gzip.BadGzipFile)

@@ -36,9 +36,9 @@ from focalcal.predictions.formats.parts import (
     write_marked_text,
 )
 from focalcal.predictions.formats.sources import ArrayLayout, ArraySource, FileArray, StoredArray, Take
-from focalcal.predictions.formats.tokens import is_tokens, token_arrays
 from focalcal.predictions.groups import GroupColumn
 from focalcal.predictions.read_options import Choices
+from focalcal.predictions.token_predictions import is_tokens, token_arrays
 
 BROKEN = DAMAGE
 

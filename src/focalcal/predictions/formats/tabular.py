@@ -159,7 +159,7 @@ class Table(ABC):
         """Rows in the file."""
 
     def list_length(self, column: int) -> int | None:
-        """Length of all lists of a column, where that is known without reading it."""
+        """Return the length of all lists of a column, where that is known without reading it."""
         return None
 
     @abstractmethod
@@ -296,7 +296,7 @@ def _drop_missing(batch: dict[int, pa.Array], columns: Sequence[int]) -> tuple[n
 
 
 def _is_missing(column: pa.Array) -> np.ndarray:
-    """(n,) bool: no value, NaN, empty text, or a list with one of these in it."""
+    """Return (n,) bool: no value, NaN, empty text, or a list with one of these in it."""
     missing: np.ndarray = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     if any(is_lists(column.type) for is_lists in _LISTS):
         inside = column.flatten().is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
