@@ -23,8 +23,8 @@ from focalcal.models import build_model
 from focalcal.recipes import Recipe, load_recipe
 from focalcal.training import RunDirectory
 from focalcal.training.batches import epoch_batches
-from focalcal.training.evaluating import build_evaluator
-from focalcal.training.progress import ProgressDisplay
+from focalcal.training.epoch_progress import ProgressDisplay
+from focalcal.training.evaluator import build_evaluator
 from focalcal.training.stopping import Interruption
 from focalcal.training.trainer import Trainer
 

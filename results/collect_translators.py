@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from focalcal.base.files import atomic_writer
-from focalcal.calibrators.temperature import Objective
+from focalcal.calibrators.temperature_scaling import Objective
 from focalcal.data import DATA_NAMES, load_data
 from focalcal.data.parallel_text import read_lines
 from focalcal.data.sentence_pairs import SentencePairs

@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-from focalcal.paper.snapshots import snapshot_sums
+from focalcal.paper.result_folders import snapshot_sums
 from focalcal.training import RunDirectory
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from focalcal.paper import paper_tables
 from focalcal.paper.beside import LEGEND
-from focalcal.paper.comparing import selected_rows
+from focalcal.paper.loss_comparison import selected_rows
 from focalcal.sweeps.finished import read_index
 from focalcal.sweeps.loss_table import average_figures, best_losses, lines_as_markdown, table_line
 from focalcal.sweeps.result import CURVES

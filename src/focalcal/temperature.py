@@ -34,8 +34,8 @@ class TemperatureFit:
 
     Attributes:
         inverse_temperature: β = 1/T, positive and finite.
-        nll: mean negative log-likelihood at that temperature, in nats.
-        passes: full passes over the values that were needed.
+        nll: Mean negative log-likelihood at that temperature, in nats.
+        passes: Full passes over the values that were needed.
         bound: "lower" or "upper" if the best T lies at or beyond that bound, else None.
     """
 
@@ -61,7 +61,7 @@ class LogitRows(Protocol):
         """N and K."""
 
     def __getitem__(self, rows: slice) -> Tensor:
-        """(n, K) logits of some rows, float32 or float64."""
+        """Return (n, K) logits of some rows, float32 or float64."""
 
 
 def fit_inverse_temperature(
@@ -81,7 +81,7 @@ def fit_inverse_temperature(
             are computed when they are asked for; then labels are numbers and there are no weights of 0.
         labels: (N,) int64, or (N, K) rows of class probabilities.
         weights: (N,) non-negative weights of the samples.
-        bounds: the smallest and largest T that may be returned.
+        bounds: The smallest and largest T that may be returned.
 
     Returns:
         The β, the NLL there, and whether T stopped at a bound, which it does where there is no finite optimum: at the
@@ -155,7 +155,7 @@ def fit_on_sums(
     Args:
         sums_at: Adds up all samples at a β; called some five times.
         guess: A first β.
-        bounds: the smallest and largest T that may be returned.
+        bounds: The smallest and largest T that may be returned.
 
     Examples:
         >>> values, labels = torch.tensor([[4.0, 0.0]]).expand(4, 2), torch.tensor([0, 0, 0, 1])
@@ -195,7 +195,7 @@ class _Curve(Protocol):
     """The mean NLL as a function of u = log β."""
 
     def at(self, u: float) -> _Point:
-        """Loss and both derivatives at β = exp(u)."""
+        """Compute loss and both derivatives at β = exp(u)."""
 
 
 @dataclass(frozen=True)
@@ -237,12 +237,12 @@ class _Objective:
         return cls(values, maxima, targets, weights)
 
     def rows(self, stride: int) -> "_Objective":
-        """Every stride-th row, with copies of the values."""
+        """Return every stride-th row, with copies of the values."""
         weights = None if self.weights is None else self.weights[::stride] / self.weights[::stride].sum()
         return _Objective(self.values[::stride].contiguous(), self.maxima[::stride], self.targets[::stride], weights)
 
     def mean(self, terms: Tensor, start: int = 0) -> float:
-        """The part of a weighted mean over all rows that the rows from `start` on contribute."""
+        """Return the part of a weighted mean over all rows that the rows from `start` on contribute."""
         if self.weights is None:
             return float(terms.sum()) / self.values.shape[0]
         return float(terms @ self.weights[start : start + len(terms)])
@@ -256,13 +256,13 @@ class _Objective:
         )
 
     def mean_gap(self) -> float:
-        """Distance of a class from the largest, on average over classes that are not masked."""
+        """Compute the distance of a class from the largest, on average over classes that are not masked."""
         gaps = self.maxima - self.values[:]
         masked = gaps.isinf()
         return float(gaps.masked_fill_(masked, 0).sum(dtype=torch.float64)) / (gaps.numel() - int(masked.sum()))
 
     def at(self, u: float) -> _Point:
-        """Loss and both derivatives at β = exp(u): one pass in blocks that stay in the cache."""
+        """Compute loss and both derivatives at β = exp(u): one pass in blocks that stay in the cache."""
         beta, (count, classes) = math.exp(u), self.values.shape
         step = chunk_rows(classes, _BLOCK_NUMBERS)
         gaps, powers = self.maxima.new_empty(2, min(step, count), classes)
@@ -283,7 +283,7 @@ class _Objective:
 
 
 def target_gaps(values: Tensor, maxima: Tensor, labels: Tensor) -> Tensor:
-    """(N,) float64: the label's value minus the row's largest, averaged over classes where labels are soft."""
+    """Return (N,) float64: the label's value minus the row's largest, averaged over classes where labels are soft."""
     if labels.dim() == 1:
         return (values.gather(1, labels[:, None]) - maxima).squeeze(1).double()
     gaps = (values - maxima).double()
@@ -291,7 +291,7 @@ def target_gaps(values: Tensor, maxima: Tensor, labels: Tensor) -> Tensor:
 
 
 def _streamed_gaps(values: LogitRows, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """(N, 1) the largest value of each row, and `target_gaps`, block by block."""
+    """Return (N, 1) the largest value of each row, and `target_gaps`, block by block."""
     maxima, targets = [], []
     for block in _blocks(values):
         rows = values[block]
@@ -339,7 +339,7 @@ def guess_from_sample(values: Tensor, labels: Tensor, weights: Tensor | None, co
 
 
 def _first_guess(objective: _Objective) -> float:
-    """A log β from a scale of the values, improved on a subsample where that is cheap."""
+    """Return a log β from a scale of the values, improved on a subsample where that is cheap."""
     stride = sample_stride(objective.values.shape[0])
     sample = objective.rows(stride) if stride > 1 else objective
     return _guess(sample, stride, sample.mean_gap() or objective.mean_gap())
@@ -354,7 +354,7 @@ def _guess(sample: _Objective, stride: int, gap: float) -> float:
 
 
 def _search(objective: _Curve, start: float, low: float, high: float, tolerance: float = _TOLERANCE) -> TemperatureFit:
-    """Root of the slope in u = log β between low and high."""
+    """Find the root of the slope in u = log β between low and high."""
     u, below, above, previous = min(max(start, low), high), -math.inf, math.inf, None
     for passes in range(1, _MOST_PASSES + 1):
         point = objective.at(u)
@@ -383,7 +383,7 @@ def _halve(low: float, high: float, tolerance: float, *, towards_high: bool) -> 
 
 
 def _next_step(point: _Point, previous: _Point | None) -> tuple[float, float]:
-    """A step in u towards slope 0, and an estimate of the error that is left after it."""
+    """Return a step in u towards slope 0, and an estimate of the error that is left after it."""
     newton = _clip(-point.slope / point.slope_change) if point.slope_change > 0 else _clip(-point.slope * math.inf)
     if previous is not None and abs(newton) < 0.1 and _allow_cubic(point, previous):
         cubic = _cubic_root(point, previous) - point.u
@@ -402,7 +402,7 @@ def _clip(step: float) -> float:
 
 
 def _cubic_root(a: _Point, b: _Point) -> float:
-    """The u at slope 0 on the cubic u(slope) that has both points and both derivatives."""
+    """Return the u at slope 0 on the cubic u(slope) that has both points and both derivatives."""
     width = b.slope - a.slope
     t = -a.slope / width
     left, right = width / a.slope_change, width / b.slope_change

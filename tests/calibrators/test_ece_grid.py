@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from focalcal.calibrators.ece_grid import ScaledScores, fit_temperature_on_grid
-from focalcal.calibrators.temperature import PAPER_GRID
+from focalcal.calibrators.temperature_scaling import PAPER_GRID
 from focalcal.predictions import Predictions
 from oracles.temperature import grid_errors, sampled, sampled_predictions
 

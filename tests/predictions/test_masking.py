@@ -8,7 +8,7 @@ import torch
 
 from focalcal import metrics
 from focalcal.calibrators import TemperatureScaling
-from focalcal.calibrators.temperature import PAPER_GRID
+from focalcal.calibrators.temperature_scaling import PAPER_GRID
 from focalcal.metrics import Accumulator, evaluate
 from focalcal.metrics.bootstrap.intervals import bootstrap
 from focalcal.metrics.evaluation import EvaluationRequest

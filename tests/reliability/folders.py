@@ -13,7 +13,7 @@ import torch
 
 from focalcal.calibrators import TemperatureScaling
 from focalcal.metrics import evaluate
-from focalcal.metrics.streaming.sharded import evaluate_shards
+from focalcal.metrics.streaming.sharded_evaluation import evaluate_shards
 from focalcal.paper.result_folders import find_results
 from focalcal.plots.training_history import training_curves
 from focalcal.predictions import Predictions, open_predictions

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from focalcal.metrics import ada_ece, ece, nll
-from focalcal.report.temperature import Scaling
+from focalcal.report.scaling import Scaling
 from report.conftest import HOSTILE, all_right, world
 
 

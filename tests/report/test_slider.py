@@ -6,8 +6,8 @@ from focalcal.metrics.binning import mean_gap
 from focalcal.metrics.samples import block_statistics
 from focalcal.predictions import Predictions
 from focalcal.report import slider as sweep_module
+from focalcal.report.scaling import Scaling
 from focalcal.report.slider import BIN_COUNTS, STOPS, WIDTH_CELLS, Slider, stops_with
-from focalcal.report.temperature import Scaling
 from report.conftest import world
 
 

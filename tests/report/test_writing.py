@@ -11,8 +11,8 @@ from focalcal.metrics import ece, evaluate, ood_auroc
 from focalcal.predictions import Predictions, open_predictions
 from focalcal.report import model_sources as sources_module
 from focalcal.report import write_report
+from focalcal.report.content import safe_json
 from focalcal.report.model_sources import model_sources
-from focalcal.report.page import safe_json
 from focalcal.training import train
 from oracles.real_files import real_predictions
 from report.conftest import HOSTILE, make_run, world

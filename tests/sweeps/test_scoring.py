@@ -13,7 +13,7 @@ from focalcal.sweeps.plan import PlannedRun
 from focalcal.sweeps.result import measure
 from focalcal.sweeps.scoring import score
 from focalcal.training import open_run, train
-from focalcal.training.evaluating import fit_temperature
+from focalcal.training.evaluator import fit_temperature
 
 _METRICS = {"ece": ece, "ada_ece": ada_ece, "classwise_ece": classwise_ece, "mce": mce, "nll": nll}
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from focalcal.calibrators.base import CalibrationWarning, LogitCalibrator, LogitModule, at_least_float32
-from focalcal.calibrators.files import learned_tensor
+from focalcal.calibrators.calibrator_file import learned_tensor
 from focalcal.calibrators.solver import Affine, Regression, Ridge
-from focalcal.calibrators.temperature import warn_at_bound
+from focalcal.calibrators.temperature_scaling import warn_at_bound
 from focalcal.calibrators.uniform_mixture import UniformMixture, effective_samples, fit_uniform_mixture, has_zeros
 from focalcal.predictions import Predictions
 from focalcal.temperature import fit_inverse_temperature
@@ -127,7 +127,7 @@ class AffineCalibrator(LogitCalibrator):
 
 
 def affine_inputs(logits: Tensor, mixture: UniformMixture | None, *, of_log_probs: bool, centred: bool) -> Tensor:
-    """Inputs of the affine map, (N, K); a masked class stays −inf."""
+    """Compute inputs of the affine map, (N, K); a masked class stays −inf."""
     inputs = logits if mixture is None else mixture.log_probs(logits)
     if of_log_probs and mixture is None:
         inputs = inputs.log_softmax(1)
@@ -184,7 +184,7 @@ class PenalisedScaling(AffineCalibrator):
 
 
 def scaled_ridge(classes: int, samples: float, strength: float = 1.0) -> Ridge:
-    """Penalties k/n on offsets and factors and k(k − 1)/n on what mixes classes: few samples stay near one temperature.
+    """Weigh offsets and factors by k/n and what mixes classes by k(k − 1)/n: few samples stay near one temperature.
 
     Examples:
         >>> scaled_ridge(10, 1000)

@@ -15,6 +15,7 @@ from focalcal.base.markdown import markdown_table
 from focalcal.calibrators.affine import warn_of_missing_classes
 from focalcal.calibrators.base import CalibrationWarning, Calibrator, LogitCalibrator, NoInformationWarning
 from focalcal.calibrators.binary import BetaCalibration, PlattScaling, QuadraticScaling
+from focalcal.calibrators.calibrator_file import learned_number
 from focalcal.calibrators.cross_validation import (
     Build,
     draw_folds,
@@ -30,10 +31,10 @@ from focalcal.calibrators.ensemble import (
     label_log_probs,
     label_shares,
 )
-from focalcal.calibrators.focal import FocalTemperatureScaling
+from focalcal.calibrators.focal_inverse import FocalTemperatureScaling
 from focalcal.calibrators.identity import Identity
 from focalcal.calibrators.structured import MOST_CLASSES_OF_A_MATRIX, StructuredScaling
-from focalcal.calibrators.temperature import TemperatureScaling
+from focalcal.calibrators.temperature_scaling import TemperatureScaling
 from focalcal.calibrators.uniform_mixture import effective_samples, has_zeros
 from focalcal.predictions import Predictions
 from focalcal.temperature import fit_inverse_temperature
@@ -258,11 +259,13 @@ class AutoCalibration(LogitCalibrator):
         return {"members": members, "candidates": table}
 
     def _restore(self, learned: Mapping[str, Any]) -> None:
-        members = [(float(content["weight"]), self._restore_member(content)) for content in learned["members"]]
-        if not members or abs(sum(weight for weight, _ in members) - 1) > 1e-6 or min(members)[0] < 0:
+        members = [(learned_number(one, "weight", 0, 1), self._restore_member(one)) for one in learned["members"]]
+        if abs(sum(weight for weight, _ in members) - 1) > 1e-6:
             raise ValueError("the members' weights do not sum to 1")
         self.members_ = tuple(members)
         self.candidates_ = tuple(Candidate.from_dict(content) for content in learned["candidates"])
+        if not any(one.weight > 0 for one in self.candidates_):
+            raise ValueError("no candidate was taken")
 
     def _restore_member(self, content: Mapping[str, Any]) -> Calibrator:
         member = _MEMBERS[content["method"]](**content["parameters"])
@@ -308,7 +311,7 @@ def _try(option: _Option, preds: Predictions, folds: Tensor) -> _Tried:
 
 
 def _mixture(log_probs: Array, shares: Array) -> Array:
-    """Weights of greatest held-out likelihood, without the negligible ones."""
+    """Compute weights of greatest held-out likelihood, without the negligible ones."""
     # A tenth of a sample is as much more as the samples are fewer, counted by their weights.
     weights = fit_mixture_weights(log_probs, shares, _PSEUDO_COUNT * float(shares @ shares))
     weights = np.where(weights < _SMALLEST_WEIGHT, 0.0, weights)
@@ -317,7 +320,7 @@ def _mixture(log_probs: Array, shares: Array) -> Array:
 
 
 def _simplest(log_probs: Array, shares: Array) -> Array:
-    """All weight on the simplest candidate within one standard error of the best."""
+    """Return all weight on the simplest candidate within one standard error of the best."""
     best = log_probs[:, int(np.argmax(shares @ log_probs))]
     for number in range(log_probs.shape[1]):
         excess = best - log_probs[:, number]

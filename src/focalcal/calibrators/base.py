@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from focalcal.base.suggestions import did_you_mean
-from focalcal.calibrators.files import FORMAT, FORMAT_VERSION, write_json
+from focalcal.calibrators.calibrator_file import FORMAT, FORMAT_VERSION, write_json
 from focalcal.calibrators.record import FitRecord, Quality, quality
 from focalcal.predictions import Predictions
 
@@ -81,12 +81,12 @@ class Calibrator(ABC):
         return self.fit(preds, allow_test=allow_test).transform(preds)
 
     def to_module(self) -> nn.Module:
-        """A module from logits (N, K) or (N, K, d1, ...) to calibrated logits of that shape, to append to a network."""
+        """Return a module from logits (N, K) or (N, K, d1, ...) to calibrated ones, to append to a network."""
         self._check_ready()
         return self._module()
 
     def linear_map(self, classes: int | None = None) -> tuple[Tensor, Tensor]:
-        """The calibrated logits as a linear map W z + b of the logits, for folding it into a network's last layer.
+        """Return the linear map W z + b that gives the calibrated logits, for folding it into a network's last layer.
 
         Args:
             classes: K, for a calibrator that was never fitted; otherwise that of the fit.
@@ -134,7 +134,7 @@ class Calibrator(ABC):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """The calibrator that `save` wrote; KeyError, TypeError or ValueError if the content cannot be one."""
+        """Return the calibrator that `save` wrote; KeyError, TypeError or ValueError if the content cannot be one."""
         calibrator = cls(**content["parameters"])
         calibrator._check_parameters()
         record = content["fitted_on"]
@@ -145,7 +145,7 @@ class Calibrator(ABC):
         return calibrator
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments by name; ``deep`` is there because scikit-learn passes it."""
+        """Return the constructor's arguments by name; ``deep`` is there because scikit-learn passes it."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self, **parameters: Any) -> Self:
@@ -169,7 +169,7 @@ class Calibrator(ABC):
         self._check_parameters()
 
     def _quality(self, preds: Predictions) -> tuple[Quality, Quality]:
-        """NLL and ECE of the fitting data before and after."""
+        """Compute NLL and ECE of the fitting data before and after."""
         return quality(preds), quality(self._apply(preds))
 
     @property
@@ -177,7 +177,7 @@ class Calibrator(ABC):
         return "is not a linear map of the logits"
 
     def _linear_map(self, classes: int) -> tuple[Tensor, Tensor] | None:
-        """W and b of this many classes, or None."""
+        """Return W and b of this many classes, or None."""
         return None
 
     def _description(self) -> str:
@@ -198,11 +198,11 @@ class Calibrator(ABC):
 
     @abstractmethod
     def _learned(self) -> dict[str, Any]:
-        """The learned attributes for JSON: numbers, tensors, lists."""
+        """Return the learned attributes for JSON: numbers, tensors, lists."""
 
     @abstractmethod
     def _restore(self, learned: Mapping[str, Any]) -> None:
-        """The inverse of `_learned`, with checks."""
+        """Undo `_learned`, with checks."""
 
 
 class LogitModule(nn.Module):

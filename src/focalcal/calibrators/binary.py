@@ -21,7 +21,7 @@ from focalcal.calibrators.base import (
     NoOptimumWarning,
     at_least_float32,
 )
-from focalcal.calibrators.files import learned_number, learned_tensor
+from focalcal.calibrators.calibrator_file import learned_number, learned_tensor
 from focalcal.calibrators.solver import Regression
 from focalcal.calibrators.uniform_mixture import UniformMixture, effective_samples, fit_uniform_mixture, has_zeros
 from focalcal.predictions import Predictions
@@ -32,17 +32,17 @@ _STRENGTH = 0.01
 
 
 def platt_features(score: Tensor) -> Tensor:
-    """(N, 1): the logit itself."""
+    """Return (N, 1): the logit itself."""
     return score[:, None]
 
 
 def quadratic_features(score: Tensor) -> Tensor:
-    """(N, 2): the logit and its square."""
+    """Return (N, 2): the logit and its square."""
     return torch.stack([score, score.square()], dim=1)
 
 
 def beta_features(score: Tensor) -> Tensor:
-    """(N, 2): log p and −log(1 − p)."""
+    """Return (N, 2): log p and −log(1 − p)."""
     return torch.stack([logsigmoid(score), -logsigmoid(-score)], dim=1)
 
 
@@ -148,7 +148,7 @@ class ScoreCalibrator(LogitCalibrator):
 
 
 def _score_temperature(preds: Predictions, what: str) -> float:
-    """The best temperature; where there is none, the size of the score, with a warning."""
+    """Return the best temperature; where there is none, the size of the score, with a warning."""
     fit = fit_inverse_temperature(preds.logits(), preds.labels, preds.weights)
     if fit.bound is None:
         return fit.temperature
@@ -170,7 +170,7 @@ def _score_temperature(preds: Predictions, what: str) -> float:
 
 
 def scores(logits: Tensor, mixture: UniformMixture | None) -> Tensor:
-    """(N,) the logit of class 1 of logits (N, 2)."""
+    """Return (N,) the logit of class 1 of logits (N, 2)."""
     inputs = logits if mixture is None else mixture.log_probs(logits)
     return inputs[:, 1] - inputs[:, 0]
 

@@ -20,7 +20,7 @@ def without_weight_zero(preds: Predictions) -> Predictions:
 
 
 def draw_folds(preds: Predictions, folds: int, seed: int) -> Tensor:
-    """(N,) int64: a fold for each sample, with about the same number of each class in every fold.
+    """Return (N,) int64: a fold for each sample, with about the same number of each class in every fold.
 
     Samples of one cluster depend on each other: they stay in one fold, unless all are of one cluster.
 
@@ -75,20 +75,20 @@ def predict_held_out(build: Build, preds: Predictions, folds: Tensor) -> HeldOut
 
 
 def float64_log_probs(preds: Predictions) -> Tensor:
-    """(N, K) float64; −inf where a probability is 0."""
+    """Return (N, K) float64; −inf where a probability is 0."""
     values = preds.values.double()
     return values.log_softmax(1) if preds.kind == "logits" else values.log()
 
 
 def log_losses(log_probs: Tensor, labels: Tensor) -> Tensor:
-    """(N,) the negative log-likelihood of each label, averaged over classes where labels are soft."""
+    """Return (N,) the negative log-likelihood of each label, averaged over classes where labels are soft."""
     if labels.ndim == 1:
         return -log_probs.gather(1, labels[:, None])[:, 0]
     return -(labels * log_probs.masked_fill(labels == 0, 0.0)).sum(1)
 
 
 def mean_and_error(values: Tensor, weights: Tensor | None, clusters: Tensor | None = None) -> tuple[float, float]:
-    """The weighted mean of (N,) values and its standard error, from the sums of clusters (N,) where there are any.
+    """Compute the weighted mean of (N,) values and its standard error, from sums of clusters (N,) where there are any.
 
     Examples:
         >>> mean_and_error(torch.tensor([1.0, 3.0], dtype=torch.float64), None)

@@ -11,7 +11,7 @@ from torch import Tensor
 from focalcal.base.files import null_for_nan
 from focalcal.calibrators.base import CalibrationWarning, Calibrator
 from focalcal.calibrators.cross_validation import draw_folds, mean_and_error
-from focalcal.calibrators.temperature import TemperatureScaling
+from focalcal.calibrators.temperature_scaling import TemperatureScaling
 from focalcal.metrics import METRICS, sample_statistics
 from focalcal.metrics.bootstrap.intervals import check_resampling
 from focalcal.metrics.gap_intervals import tail, z_score
@@ -51,8 +51,8 @@ class CalibratorDrift:
         uncalibrated: The score of the new data uncalibrated.
         calibrated: After the calibrator.
         refitted: After one of its kind that was fitted on the new data; each sample by a fit on the other folds.
-        gain: uncalibrated − calibrated: above 0 the calibrator still helps.
-        loss: calibrated − refitted: above 0 a refit is better.
+        gain: Uncalibrated − calibrated: above 0 the calibrator still helps.
+        loss: Calibrated − refitted: above 0 a refit is better.
         level: Of intervals and tests.
     """
 

@@ -48,7 +48,7 @@ class ScaledScores:
 
     @classmethod
     def of(cls, preds: Predictions) -> "ScaledScores":
-        """The scores of predictions; soft labels count as their most probable class in ``correct``.
+        """Return the scores of predictions; soft labels count as their most probable class in ``correct``.
 
         Examples:
             >>> scores = ScaledScores.of(Predictions.from_logits([[math.log(9.0), 0.0]], [1]))
@@ -68,17 +68,17 @@ class ScaledScores:
         return cls(logits, maxima, correct, preds.weights, behind)
 
     def every(self, stride: int) -> "ScaledScores":
-        """The scores of every ``stride``-th sample."""
+        """Return the scores of every ``stride``-th sample."""
         weight = None if self.weight is None else self.weight[::stride]
         behind = None if self.behind is None else self.behind[::stride]
         return ScaledScores(self.logits[::stride], self.maxima[::stride], self.correct[::stride], weight, behind)
 
     def confidence(self, temperature: float) -> Tensor:
-        """(N,) float64: the largest probability of softmax(z / T) that an answer has, computed in float64."""
+        """Return (N,) float64: the largest probability of softmax(z / T) that an answer has, computed in float64."""
         return self._largest(temperature) / self._totals(1.0 / temperature, torch.float64)
 
     def confidence_and_nll(self, labels: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-        """(N,) float64 each, computed in the logits' float type.
+        """Return (N,) float64 each, computed in the logits' float type.
 
         Args:
             labels: (N,) int64, or (N, K) rows of class probabilities.
@@ -89,11 +89,11 @@ class ScaledScores:
         return self._largest(temperature) / totals, nll
 
     def _largest(self, temperature: float) -> Tensor | float:
-        """(N,) exp((z_answer − max z) / T)."""
+        """Return (N,) exp((z_answer − max z) / T)."""
         return 1.0 if self.behind is None else torch.exp(-self.behind / temperature)
 
     def _totals(self, beta: float, dtype: torch.dtype) -> Tensor:
-        """(N,) float64: Σ_k exp(β (z_k − max z)); 1 over it is the top confidence."""
+        """Return (N,) float64: Σ_k exp(β (z_k − max z)); 1 over it is the top confidence."""
         count, classes = self.logits.shape
         scratch = torch.empty(min(count, max(1, _BLOCK_NUMBERS // classes)), classes, dtype=dtype)
         totals, maxima = torch.empty(count, dtype=torch.float64), self.maxima.to(dtype)
@@ -106,12 +106,12 @@ class ScaledScores:
 
 
 def fit_temperature_on_grid(preds: Predictions, grid: Sequence[float], bins: int) -> float:
-    """The T of ``grid`` at which softmax(z / T) has the least ECE, the first in the grid's order on ties.
+    """Return the T of ``grid`` at which softmax(z / T) has the least ECE, the first in the grid's order on ties.
 
     Args:
         preds: N predictions; soft labels count as their most probable class, weights count.
-        grid: positive temperatures in any order.
-        bins: the number of bins.
+        grid: Positive temperatures in any order.
+        bins: The number of bins.
 
     Examples:
         >>> preds = Predictions.from_logits([[4.0, 0.0]] * 4, [0, 0, 0, 1])  # right 3 times of 4: T = 3.64 is best
@@ -144,13 +144,13 @@ def _walk(
 
 
 def _gap_and_error(scores: ScaledScores, temperature: float, bins: int) -> tuple[float, float]:
-    """Mean confidence − accuracy, and ECE, in float64: a rounded confidence could fall into another bin."""
+    """Compute mean confidence − accuracy, and ECE, in float64: a rounded confidence could fall into another bin."""
     sums = equal_width_sums(scores.confidence(temperature), scores.correct, bins, scores.weight)
     return float(sums.gap.sum() / sums.count.sum()), mean_gap(sums)
 
 
 def _is_first_maximum(values: Tensor, top: Tensor, labels: Tensor) -> Tensor:
-    """(N,) bool: whether argmax, the first of ties, is the label; several times faster than argmax."""
+    """Return (N,) bool: whether argmax, the first of ties, is the label; several times faster than argmax."""
     found = (values.gather(1, labels[:, None]) == top).squeeze(1)
     rows = max(1, _BLOCK_NUMBERS // values.shape[1])
     equal = torch.empty_like(values[:rows])

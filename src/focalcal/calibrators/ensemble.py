@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from torch import Tensor, nn
 
 from focalcal.calibrators.base import LogitCalibrator, LogitModule
-from focalcal.calibrators.files import learned_number, learned_tensor
-from focalcal.calibrators.temperature import DividedLogits, warn_at_bound
+from focalcal.calibrators.calibrator_file import learned_number, learned_tensor
+from focalcal.calibrators.temperature_scaling import DividedLogits, warn_at_bound
 from focalcal.calibrators.uniform_mixture import fit_uniform_mixture, has_zeros
 from focalcal.predictions import Predictions
 from focalcal.temperature import fit_inverse_temperature
@@ -58,14 +58,14 @@ def fit_mixture_weights(log_probs: Array, shares: Array, pseudo_count: float = 0
 
 
 def label_log_probs(log_probs: Tensor, labels: Tensor) -> Array:
-    """(M,) log-probabilities of the labels, of (N, K): one per sample, or one per class that a soft label has."""
+    """Pick (M,) log-probabilities of the labels from (N, K): one per sample, or one per class that a soft label has."""
     if labels.ndim == 1:
         return log_probs.gather(1, labels[:, None])[:, 0].numpy()
     return log_probs[labels > 0].numpy()
 
 
 def label_shares(labels: Tensor, weights: Tensor | None) -> Array:
-    """(M,) shares of the labels in the mean, in the order of `label_log_probs`."""
+    """Return (M,) shares of the labels in the mean, in the order of `label_log_probs`."""
     counts = torch.ones(len(labels), dtype=torch.float64) if weights is None else weights.double() / weights.max()
     if labels.ndim == 2:
         counts = (labels * counts[:, None])[labels > 0]
@@ -95,7 +95,7 @@ class UniformLogits(LogitModule):
     """The uniform distribution over the classes that are not masked, whatever the logits are."""
 
     def calibrate(self, logits: Tensor) -> Tensor:
-        """0 for every class, −inf for a masked one."""
+        """Return 0 for every class, −inf for a masked one."""
         return torch.where(logits == -torch.inf, logits, torch.zeros_like(logits))
 
 

@@ -25,7 +25,7 @@ class Identity(Calibrator):
     keeps_argmax = True
 
     def _learn(self, preds: Predictions) -> None:
-        """There is nothing to learn."""
+        """Learn nothing."""
 
     def _apply(self, preds: Predictions) -> Predictions:
         return preds
@@ -40,4 +40,4 @@ class Identity(Calibrator):
         return {}
 
     def _restore(self, learned: Mapping[str, Any]) -> None:
-        """There is nothing to restore."""
+        """Restore nothing."""

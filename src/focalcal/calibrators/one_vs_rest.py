@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from focalcal.calibrators.base import Calibrator, LogitModule
-from focalcal.calibrators.files import learned_number, learned_tensor
+from focalcal.calibrators.calibrator_file import learned_number, learned_tensor
 from focalcal.calibrators.uniform_mixture import effective_samples
 from focalcal.metrics.binning import bin_index, check_bins, edges, sum_by_index
 from focalcal.predictions import Predictions
@@ -23,10 +23,10 @@ class CurveModule(LogitModule):
 
     @abstractmethod
     def curves(self, probs: Tensor) -> Tensor:
-        """The curve of each class at its probabilities, (N, K) of at least 0, not yet normalised."""
+        """Return the curve of each class at its probabilities, (N, K) of at least 0, not yet normalised."""
 
     def probs(self, probs: Tensor, possible: Tensor | None = None) -> Tensor:
-        """Calibrated probabilities (N, K) of the inner type. A row that all curves map to 0 is left as it was.
+        """Compute calibrated probabilities (N, K) of the inner type. A row that all curves map to 0 is left as it was.
 
         Args:
             probs: Probabilities (N, K).
@@ -91,12 +91,12 @@ class OneVsRestCalibrator(Calibrator):
 
 
 def float64_probs(preds: Predictions) -> Tensor:
-    """(N, K) float64 probabilities: the softmax of the logits in float64, or the probabilities as given."""
+    """Return (N, K) float64 probabilities: the softmax of the logits in float64, or the probabilities as given."""
     return preds.values.double().softmax(1) if preds.kind == "logits" else preds.values.double()
 
 
 def class_targets(preds: Predictions, index: int) -> Tensor:
-    """(N,) float64: 1 where the label is class ``index`` and 0 elsewhere, or that class's share of soft labels."""
+    """Return (N,) float64: 1 where the label is class ``index`` and 0 elsewhere, or its share of soft labels."""
     return preds.labels[:, index] if preds.has_soft_labels else (preds.labels == index).double()
 
 
@@ -167,7 +167,7 @@ class PiecewiseLinear(CurveModule):
         self.register_buffer("values", _padded(values, None))
 
     def curves(self, probs: Tensor) -> Tensor:
-        """The curve of each class at its probabilities, (N, K)."""
+        """Return the curve of each class at its probabilities, (N, K)."""
         points = probs.T.contiguous()
         right = torch.searchsorted(self.thresholds, points).clamp(1, self.thresholds.shape[1] - 1)
         x0, x1 = self.thresholds.gather(1, right - 1), self.thresholds.gather(1, right)
@@ -262,7 +262,7 @@ class BinFrequencies(CurveModule):
         self.register_buffer("inner_edges", edges(frequency.shape[1])[1:-1], persistent=False)
 
     def curves(self, probs: Tensor) -> Tensor:
-        """The frequency of each probability's bin, (N, K)."""
+        """Return the frequency of each probability's bin, (N, K)."""
         index = torch.bucketize(probs.contiguous(), self.inner_edges)
         found = self.frequency[torch.arange(len(self.frequency)), index]
         return torch.where(found.isnan(), probs, found)

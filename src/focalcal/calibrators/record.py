@@ -29,16 +29,16 @@ class FitRecord:
     """Provenance of a fit.
 
     Attributes:
-        focalcal: the version that fitted.
-        samples: how many samples.
-        classes: how many classes.
-        split: the split that the samples said they belong to.
+        focalcal: The version of focalcal that fitted.
+        samples: Number of samples.
+        classes: Number of classes.
+        split: The split that the samples said they belong to.
         nll_before: NLL of the fitting data as they were given; inf where a label has probability 0.
         nll_after: NLL of the same data, calibrated.
         ece_before: ECE (15 bins) of the fitting data.
         ece_after: ECE of the same data, calibrated.
-        of: what calibration was measured of; None in files from before that was kept.
-        class_names: of the fitting data, in the order of their columns; None if they had none.
+        of: What calibration was measured of; None in files from before that was kept.
+        class_names: Names of the classes of the fitting data, in the order of their columns; None if they had none.
     """
 
     focalcal: str
@@ -60,7 +60,7 @@ class FitRecord:
         return cls(*facts, *scores, of=preds.of, class_names=preds.class_names)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields by name."""
+        """Return the fields by name."""
         return {**asdict(self), "class_names": None if self.class_names is None else list(self.class_names)}
 
     def check(self, preds: Predictions, method: str, *, by_class: bool) -> None:
@@ -98,7 +98,7 @@ class FitRecord:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "FitRecord":
-        """The inverse of `to_dict`, from JSON: null is an infinite score."""
+        """Read what `to_dict` gave, from JSON: null is an infinite score."""
         optional = {name: content.get(name) for name in ("of", "class_names")}
         values = {field.name: content[field.name] for field in fields(cls) if field.name not in optional}
         names = optional["class_names"]
@@ -127,12 +127,12 @@ def _shown(names: tuple[str, ...]) -> str:
 
 
 def quality(preds: Predictions) -> Quality:
-    """NLL and ECE of predictions."""
+    """Compute NLL and ECE of predictions."""
     stats = sample_statistics(preds)
     return quality_of(stats.nll, stats.confidence, stats.correct, stats.weight)
 
 
 def quality_of(nll: Tensor, confidence: Tensor, correct: Tensor, weight: Tensor | None) -> Quality:
-    """NLL and ECE from per-sample numbers, (N,) each."""
+    """Compute NLL and ECE from per-sample numbers, (N,) each."""
     mean = nll.mean() if weight is None else nll[weight > 0] @ weight[weight > 0] / weight.sum()
     return Quality(float(mean), mean_gap(equal_width_sums(confidence, correct, 15, weight)))

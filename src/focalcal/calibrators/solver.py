@@ -50,7 +50,7 @@ class Affine(NamedTuple):
     bias: Tensor
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """A x + b for each row x of (N, F)."""
+        """Return A x + b for each row x of (N, F)."""
         if self.scale.ndim == 2:
             return torch.addmm(self.bias, inputs, self.scale.T)
         return torch.addcmul(self.bias, inputs, self.scale)
@@ -69,7 +69,7 @@ class Ridge:
     diagonal: float = 0.0
 
     def curvature(self, classes: int, *, diagonal: bool) -> Tensor:
-        """(K, 2) or (K, K + 1): twice the factor of each parameter, the intercept last."""
+        """Return (K, 2) or (K, K + 1): twice the factor of each parameter, the intercept last."""
         factors = torch.full((classes, 2 if diagonal else classes + 1), self.off_diagonal, dtype=torch.float64)
         own = factors[:, 0] if diagonal else factors.diagonal()
         own.fill_(self.diagonal)
@@ -85,7 +85,7 @@ class Regression:
         inputs: x, (N, F), finite.
         labels: (N,) int64 or (N, K) class probabilities.
         weights: (N,), or None.
-        curvature: the ridge's second derivatives, (K, D): D = 2 where A is a diagonal, else F + 1; the intercept last.
+        curvature: The ridge's second derivatives, (K, D): D = 2 where A is a diagonal, else F + 1; the intercept last.
         centre: θ where the ridge is 0 and the search starts, (K, D) float64.
         diagonal: A is a diagonal.
         masked: (N, K) bool, the classes that have probability 0 whatever θ is; None where there are none.
@@ -110,14 +110,14 @@ class Regression:
         diagonal: bool,
         masked: Tensor | None = None,
     ) -> Self:
-        """The regression whose ridge draws towards A = 1, b = 0: inputs divided by the best temperature."""
+        """Return the regression whose ridge draws towards A = 1, b = 0: inputs divided by the best temperature."""
         classes = inputs.shape[1]
         identity = torch.ones(classes, 1) if diagonal else torch.eye(classes)
         centre = torch.cat([identity, torch.zeros(classes, 1)], dim=1).double()
         return cls(inputs, labels, weights, ridge.curvature(classes, diagonal=diagonal), centre, diagonal, masked)
 
     def minimise(self, what: str) -> Affine:
-        """The best A and b, in float64; b has mean 0, because a common constant changes no probability.
+        """Return the best A and b, in float64; b has mean 0, because a common constant changes no probability.
 
         Args:
             what: The calibrator's name, for the warning when the search stops early.
@@ -135,7 +135,7 @@ class Regression:
     def _search(
         self, coordinates: "Coordinates", start: Array, dtype: torch.dtype, tolerance: dict[str, float]
     ) -> tuple[Array, int]:
-        """The end of L-BFGS, and the number of its steps."""
+        """Return the end of L-BFGS, and the number of its steps."""
 
         def loss_and_gradient(flat: Array) -> tuple[float, Array]:
             loss, gradient = self.loss_and_gradient(coordinates.parameters(flat), dtype)
@@ -146,11 +146,11 @@ class Regression:
         return result.x, result.nit
 
     def affine(self, theta: Tensor) -> Affine:
-        """A and b at θ."""
+        """Return A and b at θ."""
         return Affine(theta[:, 0] if self.diagonal else theta[:, :-1], theta[:, -1])
 
     def loss_and_gradient(self, theta: Tensor, dtype: torch.dtype = torch.float64) -> tuple[float, Tensor]:
-        """The penalised loss and its gradient, (K, D) float64, in one pass over the samples, each in ``dtype``."""
+        """Compute the penalised loss and its gradient, (K, D) float64, in one pass over samples, each in ``dtype``."""
         affine, change = self.affine(theta.to(dtype)), theta - self.centre
         values, shares = self._inputs_and_shares(dtype)
         gradient = self.curvature * change
@@ -168,7 +168,7 @@ class Regression:
         return loss, gradient
 
     def samples(self) -> tuple[Tensor, Tensor]:
-        """Inputs (n, F) and w p (1 − p) (n, K) at the centre, of about a thousand samples."""
+        """Compute inputs (n, F) and w p (1 − p) (n, K) at the centre, of about a thousand samples."""
         rows = slice(None, None, -(-len(self.inputs) // _CURVATURE_ROWS))
         inputs = self.inputs[rows].double()
         probs = self._without_masked(self.affine(self.centre)(inputs), rows).softmax(1)
@@ -208,7 +208,7 @@ class Coordinates:
 
     @classmethod
     def of(cls, regression: Regression) -> "Coordinates":
-        """Coordinates for the Hessian at the centre."""
+        """Compute coordinates for the Hessian at the centre."""
         (inputs, importance), ridge = regression.samples(), regression.curvature
         if regression.diagonal:
             blocks = _scalar_blocks(inputs, importance)
@@ -223,7 +223,7 @@ class Coordinates:
         return cls(regression.centre, torch.linalg.cholesky(blocks))
 
     def parameters(self, flat: Array) -> Tensor:
-        """θ at a flat φ."""
+        """Return θ at a flat φ."""
         phi = torch.from_numpy(flat).view(self.start.shape)
         if self.factor.ndim == 2:
             return self.start + phi / self.factor
@@ -231,7 +231,7 @@ class Coordinates:
         return self.start + move[..., 0]
 
     def gradient(self, gradient: Tensor) -> Array:
-        """The gradient in φ, flat, of one in θ."""
+        """Return the gradient in φ, flat, of one in θ."""
         if self.factor.ndim == 2:
             return (gradient / self.factor).flatten().numpy()
         turned: Tensor = torch.linalg.solve_triangular(self.factor, gradient[..., None], upper=False)
@@ -239,18 +239,18 @@ class Coordinates:
 
 
 def _scalar_blocks(inputs: Tensor, importance: Tensor) -> Tensor:
-    """(K, 2, 2): each class has its own input and a 1."""
+    """Return (K, 2, 2): each class has its own input and a 1."""
     square, first, zeroth = ((importance * inputs**power).sum(0) for power in (2, 1, 0))
     return torch.stack([square, first, first, zeroth], dim=1).view(-1, 2, 2)
 
 
 def _not_singular(curvature: Tensor) -> Tensor:
-    """A little more on the diagonal, for classes that no sample is uncertain about."""
+    """Return a little more on the diagonal, for classes that no sample is uncertain about."""
     return curvature * (1 + 1e-8) + 1e-6 * curvature.mean() + 1e-12
 
 
 def _loss_and_residual(logits: Tensor, labels: Tensor, shares: Tensor) -> tuple[float, Tensor]:
-    """Weighted NLL of a block, and its gradient in the logits: share · (softmax − label)."""
+    """Compute the weighted NLL of a block, and its gradient in the logits: share · (softmax − label)."""
     log_probs = logits.log_softmax(1)
     residual = log_probs.exp().mul_(shares)
     if labels.ndim == 1:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, get_args
 
 from focalcal.calibrators.affine import AffineCalibrator, scaled_ridge
+from focalcal.calibrators.calibrator_file import learned_number
 from focalcal.calibrators.cross_validation import (
     draw_folds,
     log_losses,
@@ -12,7 +13,6 @@ from focalcal.calibrators.cross_validation import (
     predict_held_out,
     without_weight_zero,
 )
-from focalcal.calibrators.files import learned_number
 from focalcal.calibrators.solver import Ridge
 from focalcal.predictions import Predictions
 

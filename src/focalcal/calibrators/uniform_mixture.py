@@ -17,7 +17,7 @@ from scipy.optimize import brentq, minimize_scalar
 from torch import Tensor
 
 from focalcal.calibrators.base import NoInformationWarning, NoOptimumWarning
-from focalcal.calibrators.files import learned_number
+from focalcal.calibrators.calibrator_file import learned_number
 from focalcal.predictions import Predictions
 
 Array = npt.NDArray[np.float64]
@@ -44,12 +44,12 @@ class UniformMixture(NamedTuple):
         return torch.log((1 - self.share) * probs + self.share * possible / possible.sum(1, keepdim=True))
 
     def to_dict(self) -> dict[str, float]:
-        """Entries of a calibrator's file."""
+        """Return the entries of a calibrator's file."""
         return {"temperature": self.temperature, "uniform_share": self.share}
 
     @classmethod
     def from_dict(cls, learned: Mapping[str, Any]) -> "UniformMixture | None":
-        """The inverse of `to_dict`; None if the file has no share."""
+        """Read what `to_dict` gave; None if the file has no share."""
         if not learned.get("uniform_share"):
             return None
         share = learned_number(learned, "uniform_share", 0.0, 1.0)
@@ -128,7 +128,7 @@ class _Labelled(NamedTuple):
     weights: Tensor | None
 
     def best_share(self, u: float, smallest: float) -> tuple[float, float]:
-        """The least NLL at T = exp(−u), and its ε."""
+        """Return the least NLL at T = exp(−u), and its ε."""
         probs, uniform, shares = self._label_probs(u)
 
         def slope(share: float) -> float:
@@ -141,7 +141,7 @@ class _Labelled(NamedTuple):
         return -float(shares @ np.log((1 - share) * probs + share * uniform)), share
 
     def _label_probs(self, u: float) -> tuple[Array, Array, Array]:
-        """The probability of each label, its uniform one, its share of the mean; several of each soft label."""
+        """Return the probability of each label, its uniform one, its share of the mean; several of each soft label."""
         log_probs = torch.log_softmax(self.logits.double() * math.exp(u), dim=1)
         uniform = 1.0 / (self.logits > -torch.inf).sum(1, keepdim=True).double()
         weights = torch.ones_like(uniform) if self.weights is None else (self.weights / self.weights.max())[:, None]

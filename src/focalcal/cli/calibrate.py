@@ -152,8 +152,8 @@ def _calibrate_shards(
 ) -> _Calibration:
     """Fit a temperature on shards, measure what it does to others, and apply it to them."""
     from focalcal.calibrators import TemperatureScaling, calibrate_shards
-    from focalcal.calibrators.sharded import fit_on_shards
-    from focalcal.metrics.streaming.sharded import accumulate, open_shards
+    from focalcal.calibrators.sharded_calibration import fit_on_shards
+    from focalcal.metrics.streaming.sharded_evaluation import accumulate, open_shards
     from focalcal.metrics.streaming.workers import start_workers
     from focalcal.predictions.shards import find_shards
 
@@ -301,7 +301,7 @@ def _write(
 
 def save_calibrated(calibrator: Calibrator, result: Predictions, source: PredictionsFile, out: Path) -> bool:
     """Write calibrated predictions, as a table like the one that was read where that has other columns."""
-    from focalcal.calibrators.sharded import calibrated_by
+    from focalcal.calibrators.sharded_calibration import calibrated_by
     from focalcal.predictions.formats.rewriting import save_like
 
     provenance = {**result.provenance, "calibrated_by": calibrated_by(calibrator)}

@@ -13,11 +13,19 @@ import typer
 from focalcal.base.files import check_destination
 from focalcal.base.progress import note, spinner
 from focalcal.base.remote import is_remote
-from focalcal.cli.class_tables import class_table
-from focalcal.cli.gates import GATE_OPTIONS, Gate, Judge, check_judge, choose_gates
-from focalcal.cli.group_tables import group_failures, judge_groups, not_judged, print_group_table
+from focalcal.cli.breakdowns import class_table, print_group_table
+from focalcal.cli.gates import (
+    GATE_OPTIONS,
+    Gate,
+    Judge,
+    check_judge,
+    choose_gates,
+    group_failures,
+    judge_groups,
+    not_judged,
+)
 from focalcal.cli.inputs import open_input
-from focalcal.cli.ood import measure_ood, named_files, print_ood
+from focalcal.cli.ood_detection import measure_ood, named_files, print_ood
 from focalcal.cli.options import READ_OPTIONS, Bins, Bootstrap, Json, Level, Seed, names_in, pack_fields, pack_options
 from focalcal.cli.output import command_line, print_json, results
 from focalcal.cli.sharding import ShardOptions, are_shards
@@ -290,7 +298,7 @@ def _measure_shards(
     judge: Judge,
     sharded: ShardOptions,
 ) -> _Measurement:
-    from focalcal.metrics.streaming.sharded import measure_shards
+    from focalcal.metrics.streaming.sharded_evaluation import measure_shards
 
     with spinner("evaluating shards"):
         names = _with_gates(metrics, gates)

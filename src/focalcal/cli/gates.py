@@ -1,9 +1,9 @@
-"""Thresholds for metrics: ``--max-ece 0.02`` and the like, and the sentence for one that is exceeded."""
+"""Thresholds for metrics: ``--max-ece 0.02`` and the like, for all samples and for every group."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
@@ -19,6 +19,8 @@ Judge = Literal["estimate", "upper"]
 
 # The ones that most people need; the others work the same and would only hide these in the help.
 _SHOWN = ("max_error", "max_nll", "max_ece", "max_ada_ece", "max_classwise_ece", "min_accuracy")
+# Thresholds that are exceeded by more groups than this are counted, not named.
+_MOST_NAMED = 10
 _PANEL = "Thresholds (exit code 1 if one is exceeded)"
 
 GATE_OPTIONS = [
@@ -112,3 +114,48 @@ def choose_gates(options: Mapping[str, float]) -> list[Gate]:
         for side in sides
         if f"{side}_{metric}" in options
     ]
+
+
+def judge_groups(gates: Sequence[Gate], evaluation: Evaluation, judge: Judge) -> list[dict[str, Any]]:
+    """Judge every group of at least 10 samples by every threshold: one entry for each, as in JSON."""
+    from focalcal.metrics.group_moments import FEWEST_SAMPLES
+
+    found = []
+    for column, name, group in _groups(evaluation):
+        if group.n < FEWEST_SAMPLES:
+            continue
+        for gate in gates:
+            known = group.values if judge == "estimate" else group.intervals
+            if gate.metric in known and not (judge == "upper" and math.isnan(group.intervals[gate.metric][0])):
+                value = gate.judged(group, judge)
+                found.append({"column": column, "group": name, **gate.to_dict(value)})
+    return found
+
+
+def group_failures(gates: Sequence[Gate], judged: Sequence[dict[str, Any]], judge: Judge) -> list[str]:
+    """Say in a sentence each which threshold is exceeded in which group; the first ones, where they are many."""
+    failed = [one for one in judged if not one["met"]]
+    sentences = []
+    for one in failed[:_MOST_NAMED]:
+        gate = next(gate for gate in gates if gate.metric == one["metric"] and gate.side in one)
+        sentences.append(f"{one['column']} {one['group']}: {gate.failure(one['value'], judge)}")
+    if len(failed) > _MOST_NAMED:
+        sentences.append(f"Thresholds are exceeded in {len(failed) - _MOST_NAMED:,} more places.")
+    return sentences
+
+
+def not_judged(gates: Sequence[Gate], evaluation: Evaluation, judged: Sequence[dict[str, Any]]) -> str | None:
+    """Say how many groups are too small to be judged, or lack a number."""
+    count = sum(1 for _ in _groups(evaluation)) * len(gates) - len(judged)
+    if not count:
+        return None
+    return (
+        f"--each-group: {count:,} of {count + len(judged):,} thresholds are not judged, because the group has fewer "
+        "than 10 samples or no such number."
+    )
+
+
+def _groups(evaluation: Evaluation) -> Iterator[tuple[str, str, Evaluation]]:
+    for column, table in evaluation.by.items():
+        for name, group in table.groups.items():
+            yield column, name, group

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from focalcal.base.progress import note, spinner
-from focalcal.cli.ood import named_files
+from focalcal.cli.ood_detection import named_files
 from focalcal.cli.options import READ_MANY_OPTIONS, Bins, Level, Seed, pack_options
 from focalcal.cli.output import command_line
 

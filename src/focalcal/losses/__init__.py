@@ -4,8 +4,8 @@ from focalcal.losses.binary_focal import BinaryFocalLoss, binary_focal_loss
 from focalcal.losses.brier import BrierLoss, brier_loss
 from focalcal.losses.focal import FocalLoss, focal_loss
 from focalcal.losses.linear_focal import linear_focal_loss
+from focalcal.losses.loss_registry import LOSS_NAMES, build_loss
 from focalcal.losses.mmce_loss import MMCELoss, mmce
-from focalcal.losses.registry import LOSS_NAMES, build_loss
 from focalcal.losses.smoothing import LabelSmoothingLoss, smoothed_cross_entropy
 
 __all__ = [

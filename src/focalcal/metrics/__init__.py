@@ -66,6 +66,6 @@ if TYPE_CHECKING:
     from focalcal.metrics.scores import top_k_accuracy as top_k_accuracy
     from focalcal.metrics.smooth import smooth_ece as smooth_ece
     from focalcal.metrics.streaming.accumulator import Accumulator as Accumulator
-    from focalcal.metrics.streaming.sharded import evaluate_shards as evaluate_shards
+    from focalcal.metrics.streaming.sharded_evaluation import evaluate_shards as evaluate_shards
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

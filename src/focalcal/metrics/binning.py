@@ -20,10 +20,10 @@ _ROUNDED = 1e-9
 
 
 def edges(bins: int) -> Tensor:
-    """The M + 1 edges of M bins of equal width, as the doubles i/M.
+    """Return the M + 1 edges of M bins of equal width, as the doubles i/M.
 
     Args:
-        bins: the number of bins M, at least 1.
+        bins: The number of bins M, at least 1.
 
     Returns:
         A float64 tensor of shape (M + 1,).
@@ -47,11 +47,11 @@ def check_bins(bins: int) -> None:
 
 
 def bin_index(p: Tensor, bins: int) -> Tensor:
-    """The bin, 0 … M − 1, of every probability: the m with m/M < p ≤ (m + 1)/M, and 0 for p = 0.
+    """Return the bin, 0 … M − 1, of every probability: the m with m/M < p ≤ (m + 1)/M, and 0 for p = 0.
 
     Args:
-        p: probabilities in [0, 1], of any shape and float type.
-        bins: the number of bins M.
+        p: Probabilities in [0, 1], of any shape and float type.
+        bins: The number of bins M.
 
     Returns:
         An int64 tensor of the shape of ``p``.
@@ -79,8 +79,8 @@ def equal_mass_bounds(n: int, bins: int) -> Tensor:
     """Return where ``numpy.array_split`` cuts n samples into M parts: the first n mod M parts have one sample more.
 
     Args:
-        n: how many samples there are.
-        bins: the number of parts M; where n < M the last M − n parts are empty.
+        n: Number of samples.
+        bins: The number of parts M; where n < M the last M − n parts are empty.
 
     Returns:
         An int64 tensor of shape (M + 1,), from 0 to n.
@@ -99,9 +99,9 @@ class BinSums:
     """Sums of each bin: shape (bins,) each, or (B, bins); whole numbers (int64) where no weights were given.
 
     Attributes:
-        count: the number of samples, or their total weight (float64).
-        confidence: the sum of their confidence, float64.
-        correct: the number, or the total weight, of those that were right.
+        count: The number of samples, or their total weight (float64).
+        confidence: The sum of their confidence, float64.
+        correct: The number, or the total weight, of those that were right.
     """
 
     count: Tensor
@@ -126,10 +126,10 @@ def bin_sums(index: Tensor, size: int, confidence: Tensor, correct: Tensor, weig
 
     Args:
         index: (N,) int64, the bin of each sample, below ``size``.
-        size: how many bins there are.
+        size: Number of bins.
         confidence: (N,) of any float type.
         correct: (N,) bool.
-        weight: (N,) float64, or None for one a sample.
+        weight: (N,) float64, or None for one per sample.
 
     Examples:
         >>> index, confidence = torch.tensor([0, 1, 1]), torch.tensor([0.25, 0.75, 1.0])
@@ -150,12 +150,12 @@ def bin_sums(index: Tensor, size: int, confidence: Tensor, correct: Tensor, weig
 
 
 def equal_width_sums(confidence: Tensor, correct: Tensor, bins: int, weight: Tensor | None = None) -> BinSums:
-    """Sums over M bins of equal width, for ECE and MCE; arguments as in `bin_sums`."""
+    """Compute sums over M bins of equal width, for ECE and MCE; arguments as in `bin_sums`."""
     return bin_sums(bin_index(confidence, bins), bins, confidence, correct, weight)
 
 
 def mean_gap(sums: BinSums) -> float:
-    """Σ_m |confidence − correct| / Σ count: ECE of bins of equal width, AdaECE of bins of equal mass."""
+    """Return Σ_m |confidence − correct| / Σ count: ECE of bins of equal width, AdaECE of bins of equal mass."""
     return as_number(sums.gap.abs().sum(-1) / sums.count.sum(-1))
 
 

@@ -16,7 +16,7 @@ from focalcal.metrics.samples import block_probabilities, prepare_predictions, t
 from focalcal.metrics.sums import Measurable, Sums, given
 from focalcal.predictions import Predictions
 
-# To count fewer numbers than one for so many bins, one by one, is faster than to make a table of all bins.
+# To count fewer numbers than one for this many bins, one by one, is faster than to make a table of all bins.
 _COUNTED_ALONE = 4
 
 

@@ -34,7 +34,7 @@ from focalcal.predictions import Predictions
 Array = npt.NDArray[np.float64]
 
 _MOST_COVARIANCES, _ROWS_OF_COVARIANCE, _DRAWS = 600, 4096, 1000
-# The spread of so many independent samples is known to about 1%.
+# The spread of this many independent samples is known to about 1%.
 _ROWS_OF_VARIANCE = 2**14
 
 

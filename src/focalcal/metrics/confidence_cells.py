@@ -29,7 +29,7 @@ JOINED_CELLS = (CELLS - 1 >> JOINED_BITS) + 1
 
 
 def cell_index(p: Tensor) -> Tensor:
-    """The cell of every probability, in the order of the probabilities.
+    """Return the cell of every probability, in the order of the probabilities.
 
     Args:
         p: (N,) float64 in [0, 1].
@@ -53,7 +53,7 @@ def cell_index(p: Tensor) -> Tensor:
 
 @cache
 def cell_limits() -> tuple[Tensor, Tensor]:
-    """The lowest and highest value that each cell may hold, (CELLS,) float64 each."""
+    """Return the lowest and highest value that each cell may hold, (CELLS,) float64 each."""
     cell = torch.arange(_HALF + 1)
     octaves = (cell + (_FIRST_OCTAVE - 2) << _SHIFT).view(torch.float64)
     linear = (cell - _LINEAR_OFFSET).double() / 2**_WIDTH_BITS
@@ -67,7 +67,7 @@ def cell_limits() -> tuple[Tensor, Tensor]:
 
 @cache
 def joined_middles() -> Tensor:
-    """The middle of what each joined cell may hold, (JOINED_CELLS,) float64."""
+    """Return the middle of what each joined cell may hold, (JOINED_CELLS,) float64."""
     low, high = cell_limits()
     first = torch.arange(JOINED_CELLS) << JOINED_BITS
     last = (first + (1 << JOINED_BITS) - 1).clamp(max=CELLS - 1)

@@ -26,8 +26,8 @@ def ece_floor(preds: Measurable, *, bins: int = 15) -> float:
     """Compute the expected ECE of a perfectly calibrated model with the same confidences (formula: see the module).
 
     Args:
-        preds: predictions, of which only confidence and weights matter.
-        bins: number of bins of equal width, as for the ECE that it is compared with.
+        preds: Predictions, of which only confidence and weights matter.
+        bins: Number of bins of equal width, as for the ECE that it is compared with.
 
     Returns:
         A number between 0 and 1. An ECE near it does not show that the model is miscalibrated.
@@ -49,7 +49,7 @@ def floor_sums(confidence: Tensor, bins: int = 15, weight: Tensor | None = None,
 
     Args:
         confidence: (N,) in [0, 1].
-        bins: number of bins of equal width.
+        bins: Number of bins of equal width.
         weight: (N,) non-negative, or None.
         index: (N,) the bins of the samples, where they are known already.
 
@@ -102,5 +102,5 @@ def _mean_deviation(mean: Tensor, first: Tensor, second: Tensor) -> Tensor:
 
 
 def _log_binomial(n: Tensor, v: Tensor) -> Tensor:
-    """Logarithm of n over v, for real n > v − 1; accurate too where n is huge, unlike a difference of log Γ."""
+    """Compute the logarithm of n over v, for real n > v − 1; accurate also where n is huge."""
     return -torch.log1p(n) - torch.from_numpy(betaln((n - v + 1).numpy(), (v + 1).numpy()))

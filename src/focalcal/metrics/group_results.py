@@ -148,7 +148,7 @@ class GroupTable:
         return max(found, key=lambda result: (result.severity, result.evaluation.n), default=None)
 
     def ordered(self) -> list[GroupResult]:
-        """All groups: the worst first, then by the number of samples."""
+        """Return all groups: the worst first, then by the number of samples."""
         return sorted(
             self.results.values(),
             key=lambda one: (one.is_worse, one.severity, one.evaluation.n),

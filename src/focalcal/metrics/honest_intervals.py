@@ -26,6 +26,7 @@ from focalcal.metrics.gap_intervals import (
     SquaredGaps,
     largest_gap_interval,
     partial_sum_interval,
+    smooth_interval,
 )
 from focalcal.metrics.independent_units import Bins, CellSamples, ClusterUnits, SampleUnits, Units
 from focalcal.metrics.ranking import RankedSamples, Ranking, ada_ece, debiased_ece, ks_error
@@ -37,7 +38,6 @@ from focalcal.metrics.samples import (
     prepare_predictions,
 )
 from focalcal.metrics.smooth import Residuals
-from focalcal.metrics.smooth_intervals import smooth_interval
 from focalcal.metrics.sums import Sums
 from focalcal.predictions import Predictions
 

@@ -22,10 +22,10 @@ class OodEvaluation(NamedTuple):
     """Both measures of one comparison.
 
     Attributes:
-        auroc: area under the ROC curve, 0.5 for chance.
-        fpr_at_tpr: share of in-distribution samples that are flagged when at least `tpr` of the others are.
-        tpr: that share.
-        score: what was compared.
+        auroc: Area under the ROC curve, 0.5 for chance.
+        fpr_at_tpr: Share of in-distribution samples that are flagged when at least `tpr` of the others are.
+        tpr: That share of the out-of-distribution samples.
+        score: The score that was compared.
     """
 
     auroc: float
@@ -38,8 +38,8 @@ def ood_auroc(in_distribution: Predictions, out_of_distribution: Predictions, *,
     """Probability that an out-of-distribution sample has the higher score, plus half that of a tie.
 
     Args:
-        in_distribution: predictions on data like the training data.
-        out_of_distribution: predictions of the same model on other data. Labels do not matter: any valid one will do,
+        in_distribution: Predictions on data like the training data.
+        out_of_distribution: Predictions of the same model on other data. Labels do not matter: any valid one will do,
             for example zeros.
         score: "entropy" of the softmax, as in the paper, or "confidence" (its negative).
 
@@ -90,7 +90,7 @@ class RocCurve(NamedTuple):
 
     @classmethod
     def of(cls, inside: Predictions, outside: Predictions, score: Score = "entropy") -> "RocCurve":
-        """The curve of two sets of predictions of one model."""
+        """Return the curve of two sets of predictions of one model."""
         from sklearn.metrics import roc_curve  # importing scikit-learn takes a second
 
         _check(inside, outside, score)
@@ -103,19 +103,19 @@ class RocCurve(NamedTuple):
         return cls(false_rates, true_rates)
 
     def area(self) -> float:
-        """The area under the curve (AUROC)."""
+        """Return the area under the curve (AUROC)."""
         from sklearn.metrics import auc
 
         return float(auc(self.false_rates, self.true_rates))
 
     def false_rate_at(self, tpr: float) -> float:
-        """The smallest share of false alarms at which at least ``tpr`` of the positives are found."""
+        """Return the smallest share of false alarms at which at least ``tpr`` of the positives are found."""
         # Weighted rates are running sums, which may miss the share that they are meant to reach by their rounding.
         return float(self.false_rates[np.argmax(self.true_rates >= tpr - 1e-12)])
 
 
 def uncertainty(preds: Predictions, score: Score = "entropy") -> npt.NDArray[np.float64]:
-    """(N,) float64: how little the model trusts itself, by entropy in nats or by minus its confidence."""
+    """Return (N,) float64: how little the model trusts itself, by entropy in nats or by minus its confidence."""
     if bool((preds.values.isnan() | (preds.values == torch.inf)).any()):
         raise ValueError("The predictions hold NaN or +inf; make them with Predictions.from_logits or from_probs.")
     if preds.masked_classes:  # a label does not matter, so it may be one that could not be an answer

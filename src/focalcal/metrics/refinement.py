@@ -49,10 +49,10 @@ class LossSplit:
     """A mean loss and its two parts.
 
     Attributes:
-        total: the mean loss.
-        refinement: the mean loss after the best temperature.
-        temperature: that temperature; 1 where none is better than leaving the predictions alone, NaN if undefined.
-        around: each sample's loss next to that temperature with its derivatives in log(1/T), (3, N), if it is at hand.
+        total: The mean loss.
+        refinement: The mean loss after the best temperature.
+        temperature: That temperature; 1 where none is better than leaving the predictions alone, NaN if undefined.
+        around: Each sample's loss next to that temperature with its derivatives in log(1/T), (3, N), if it is at hand.
     """
 
     total: float
@@ -70,8 +70,8 @@ def nll_split(preds: Predictions, statistics: SampleStatistics | None = None) ->
     """Calibration and refinement of the negative log-likelihood, in nats.
 
     Args:
-        preds: predictions, with hard or soft labels and optional weights.
-        statistics: their `sample_statistics`, if they are at hand.
+        preds: Predictions, with hard or soft labels and optional weights.
+        statistics: Their `sample_statistics`, if they are at hand.
 
     Returns:
         The split. If a label's class has probability 0 the total is infinite. So is then the refinement where the class
@@ -123,7 +123,7 @@ class LossParts(NamedTuple):
 
 
 def loss_splits(preds: Predictions, statistics: SampleStatistics | None = None) -> LossSplits:
-    """Both splits with as few passes over the outputs as possible; arguments as in `nll_split`."""
+    """Compute both splits with as few passes over the outputs as possible; arguments as in `nll_split`."""
     preds, statistics = _samples(preds, statistics)
     logits = preds.logits()
     nll = _split_nll(preds, logits, mean_of(statistics.nll, statistics))
@@ -208,14 +208,14 @@ class _Brier:
     weights: Tensor | None  # (N,)
 
     def rows(self, stride: int) -> "_Brier":
-        """Every stride-th row; all rows if those have no weight."""
+        """Return every stride-th row; all rows if those have no weight."""
         weights = None if self.weights is None else self.weights[:: max(stride, 1)]
         if stride <= 1 or (weights is not None and not bool(weights.any())):
             return self
         return _Brier(self.values[::stride], self.labels[::stride], weights)
 
     def at(self, u: float) -> _Point:
-        """Loss and both derivatives, in one pass of blocks that stay in the cache."""
+        """Compute loss and both derivatives, in one pass of blocks that stay in the cache."""
         beta, (count, classes) = math.exp(u), self.values.shape
         rows = min(count, max(1, _BLOCK_NUMBERS // classes))
         scratch = self.values.new_empty(3, rows, classes)
@@ -257,7 +257,7 @@ def _in_log_temperature(terms: Tensor, beta: float) -> Tensor:
 
 
 def _nll_terms(values: Tensor, labels: Tensor, beta: float, scratch: Tensor) -> Tensor:
-    """(3, rows) float64: the NLL of softmax(β z), and its first and second derivative in β; see `_brier_terms`."""
+    """Return (3, rows) float64: NLL of softmax(β z), and its first and second derivative in β; see `_brier_terms`."""
     gaps, powers, _ = scratch[:, : len(values)]
     torch.sub(values, values.amax(1, keepdim=True), out=gaps)
     if labels.dim() == 1:
@@ -272,7 +272,7 @@ def _nll_terms(values: Tensor, labels: Tensor, beta: float, scratch: Tensor) -> 
 
 
 def _brier_terms(values: Tensor, labels: Tensor, beta: float, scratch: Tensor) -> Tensor:
-    """(3, rows) float64: Brier score of softmax(β z), and its first and second derivative in β.
+    """Return (3, rows) float64: Brier score of softmax(β z), and its first and second derivative in β.
 
     With d = z − max z, p = softmax(βd), m = Σ p d and V = Σ p d² − m²: dp/dβ = p (d − m), d²p/dβ² = p ((d − m)² − V).
     """
@@ -292,7 +292,7 @@ def _brier_terms(values: Tensor, labels: Tensor, beta: float, scratch: Tensor) -
 
 
 def _label_moments(labels: Tensor, powers: Tensor, gaps: Tensor) -> tuple[Tensor, Tensor]:
-    """Moments of powers where the label is (weighted by soft labels q), and Σ q² of each row."""
+    """Compute moments of powers where the label is (weighted by soft labels q), and Σ q² of each row."""
     if labels.dim() == 1:
         power, gap = (x.gather(1, labels[:, None]).double() for x in (powers, gaps))
         return _moments(power, gap), torch.ones(len(labels), dtype=torch.float64)
@@ -300,20 +300,20 @@ def _label_moments(labels: Tensor, powers: Tensor, gaps: Tensor) -> tuple[Tensor
 
 
 def _moments(mass: Tensor, gaps: Tensor) -> Tensor:
-    """(3, rows) float64: Σ mass, Σ mass·d and Σ mass·d²; `mass` is used up."""
+    """Return (3, rows) float64: Σ mass, Σ mass·d and Σ mass·d²; `mass` is used up."""
     zeroth = mass.sum(1).double()
     first = mass.mul_(gaps).sum(1).double()
     return torch.stack([zeroth, first, mass.mul_(gaps).sum(1).double()])
 
 
 def _centred(moments: Tensor, mean: Tensor) -> Tensor:
-    """The same moments of d − mean."""
+    """Return the same moments of d − mean."""
     zeroth, first, second = moments
     return torch.stack([zeroth, first - mean * zeroth, second - 2 * mean * first + mean * mean * zeroth])
 
 
 def _scan(objective: _Brier, u: float) -> _Point:
-    """The lowest of all minima that a walk from beyond T = 1 to beyond the temperature exp(−u) comes across."""
+    """Return the lowest of all minima that a walk from beyond T = 1 to beyond the temperature exp(−u) comes across."""
     low, high = min(u, 0.0) - _SCAN_MARGIN, max(u, 0.0) + _SCAN_MARGIN
     points = [objective.at(x) for x in np.linspace(low, high, 1 + math.ceil((high - low) / _SCAN_STEP)).tolist()]
     losses = [math.inf, *(point.loss for point in points), math.inf]
@@ -322,7 +322,7 @@ def _scan(objective: _Brier, u: float) -> _Point:
 
 
 def _descend(objective: _Brier, start: float) -> _Point:
-    """A minimum near `start`: Newton steps where the curve is convex, fixed ones downhill elsewhere, never uphill."""
+    """Find a minimum near `start`: Newton steps where the curve is convex, fixed ones downhill elsewhere."""
     point, longest = objective.at(start), _LONGEST_STEP
     for _ in range(_MOST_PASSES):
         step = _step(point, longest)

@@ -25,7 +25,7 @@ from focalcal.predictions.rows import check_kind
 # more than its outputs, and the number of samples is what must not be large.
 _BLOCK_VALUES = 2**18
 _BLOCK_ROWS = 2**16
-# Up to so many classes blocks are turned around, so that the numbers of one class lie side by side: what goes along a
+# Up to this many classes blocks are turned around, so that the numbers of one class lie side by side: what goes along a
 # short row takes several times as long. At most 255, for positions are uint8.
 _FEW_CLASSES = 32
 # Of fewer clusters than this the spread is not known well.
@@ -220,7 +220,7 @@ def count_clusters(clusters: Tensor, weights: Tensor | None) -> int:
 
 
 def note_on_clusters(number: int) -> str:
-    """Say that samples depend on each other within so many clusters, and whether those are few.
+    """Say that samples depend on each other within this many clusters, and whether those are few.
 
     Examples:
         >>> note_on_clusters(40)
@@ -411,7 +411,7 @@ def _first_maximum(values: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _sum_of_products(weights: Tensor, logs: Tensor, spare: Tensor) -> Tensor:
-    """Σ_k weights · logs of each row, where 0 · log 0 is 0; ``spare`` is memory to write in."""
+    """Return Σ_k weights · logs of each row, where 0 · log 0 is 0; ``spare`` is memory to write in."""
     total = _sum_of_rows(torch.mul(weights, logs, out=spare))
     undefined = total.isnan()
     if undefined.any():
@@ -421,7 +421,7 @@ def _sum_of_products(weights: Tensor, logs: Tensor, spare: Tensor) -> Tensor:
 
 
 def _brier(probs: Tensor, label: Tensor, spare: Tensor) -> Tensor:
-    """Σ_k (p_k − [k = label])² without the cancellation of 1 − 2p + Σp²: the label's own term is added apart."""
+    """Return Σ_k (p_k − [k = label])² without the cancellation of 1 − 2p + Σp²: the label's own term is added apart."""
     of_label = probs.gather(1, label[:, None])
     others = _sum_of_rows(torch.mul(probs, probs, out=spare).scatter_(1, label[:, None], 0))
     return others + (1 - of_label[:, 0]).square_()

@@ -50,7 +50,7 @@ def top_k_accuracy(preds: Predictions, *, k: int = TOP_K) -> float:
 
     Args:
         preds: N predictions of K classes.
-        k: between 1 and K.
+        k: Number of classes that may hold the label, from 1 to K.
 
     Examples:
         >>> top_k_accuracy(Predictions.from_probs([[0.5, 0.3, 0.2], [0.6, 0.1, 0.3]], [1, 1]), k=2)

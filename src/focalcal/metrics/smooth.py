@@ -81,7 +81,7 @@ def smooth_ece(preds: Measurable) -> float:
     """Compute the smooth calibration error of the top-label confidence (see the module's first lines for the formula).
 
     Args:
-        preds: predictions; per-sample weights count as usual.
+        preds: Predictions; per-sample weights count as usual.
 
     Returns:
         A number between 0 and 1, within 1e-4 of the exact one in the worst case and usually within 2e-6
@@ -113,8 +113,8 @@ def residual_grid(
         confidence: (N,) in [0, 1].
         correct: (N,) bool.
         weight: (N,) non-negative, or None.
-        cells: how many steps the grid has.
-        rows: how many samples are worked on at a time.
+        cells: Number of steps of the grid.
+        rows: Number of samples that are worked on at a time.
 
     Returns:
         (cells + 1,) float64. Its sum is that of the residuals.
@@ -194,12 +194,12 @@ class _Spectrum(NamedTuple):
         return int(self.coefficients.shape[1]) - 1
 
     def floor(self) -> Array:
-        """The smallest σ worth trying: below it the gridding error exceeds σ, or the grid has too few frequencies."""
+        """Return the least σ worth trying: below it the gridding error exceeds σ, or there are too few frequencies."""
         h = 1 / self.cells
         return np.maximum((_GRIDDING * h**4 * self.highest) ** 0.2, 8 * h / math.pi)
 
     def points(self, sigma: Array) -> int:
-        """Cells of the grid for integration: a power of 2, many to each σ, never more than there are."""
+        """Count the cells of the grid for integration: a power of 2, many to each σ, never more than there are."""
         wanted = _POINTS_PER_WIDTH / float(sigma.min(initial=1.0))
         return int(min(self.cells, max(_FEWEST_POINTS, 2 ** math.ceil(math.log2(wanted)))))
 
@@ -228,7 +228,7 @@ def _absolute_integral(values: Array) -> Array:
 
 
 def _solve(spectrum: _Spectrum) -> tuple[Array, Array]:
-    """σ and smECE_σ where they are equal, one a row, by the secant method inside a bracket.
+    """Return σ and smECE_σ where they are equal, one per row, by the secant method inside a bracket.
 
     smECE_σ falls as σ grows, so that the solution lies between σ and smECE_σ, whichever σ is tried. Where it lies below
     the smallest σ worth trying, that σ is returned, with its smECE_σ, which is then the smaller of the two.
@@ -256,7 +256,7 @@ def _solve(spectrum: _Spectrum) -> tuple[Array, Array]:
 
 
 def _bounded(spectrum: _Spectrum, sigma: Array, value: Array) -> tuple[Array, Array]:
-    """The value, and how far the exact solution can be from it, given smECE_σ at σ up to the two errors."""
+    """Return the value, and how far the exact solution can be from it, given smECE_σ at σ up to the two errors."""
     step = 1 / spectrum.points(sigma)
     integration = 2 * _INTEGRATION * (step / sigma) ** 2
     narrower = spectrum.smooth_ece(sigma / math.sqrt(2)) + integration * spectrum.on_grid

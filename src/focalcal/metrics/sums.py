@@ -213,5 +213,5 @@ class RowsOfSums:
 
 
 def _bin_terms(s: SampleStatistics) -> tuple[Tensor, Tensor, Tensor]:
-    """Contribution of each sample to the `BinSums` of its bin."""
+    """Compute the contribution of each sample to the `BinSums` of its bin."""
     return s.mass, s.mass * s.confidence, s.mass * s.correct

@@ -7,13 +7,13 @@ from typing import Any
 from torch import nn
 
 from focalcal.base.suggestions import did_you_mean
-from focalcal.models import densenet, gp_cnn, resnet, small, transformer, tree_lstm, wide_resnet
+from focalcal.models import densenet, gp_cnn, resnet, small, transformer, tree_lstm
 
 # A builder takes num_classes, then its options by name; a new network is a line here.
 _BUILDERS: dict[str, Callable[..., nn.Module]] = {
     "resnet50": resnet.resnet50,
     "resnet110": resnet.resnet110,
-    "wide_resnet_26_10": wide_resnet.wide_resnet_26_10,
+    "wide_resnet_26_10": resnet.wide_resnet_26_10,
     "densenet121": densenet.densenet121,
     "resnet8": resnet.resnet8,
     "resnet20": resnet.resnet20,

@@ -98,7 +98,7 @@ class CNN(ImageNetwork):
         initialise(self)
 
     def extract(self, x: Tensor) -> Tensor:
-        """The dense layer (N, F) of images (N, C, S, S)."""
+        """Return the dense layer (N, F) of images (N, C, S, S)."""
         features: Tensor = self.dense(self.convolutions(x))
         return features
 

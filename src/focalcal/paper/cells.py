@@ -18,6 +18,8 @@ LEGEND = (
 )
 _LEVEL = 0.90
 
+PUBLISHED_ONLY = "–"
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -154,3 +156,11 @@ class Cell:
             "published_inside": self.agrees,
             "footnotes": " ".join(self.notes),
         }
+
+
+@dataclass(frozen=True)
+class TableLine:
+    """One row: its headings, and a cell per column."""
+
+    heads: tuple[str, ...]
+    cells: tuple[Cell, ...]

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from focalcal.paper.cells import Cell, Measured, measured
+from focalcal.paper.cells import PUBLISHED_ONLY, Cell, Measured, TableLine, measured
 from focalcal.paper.claims import Claim, judged
 from focalcal.paper.published import Published, published_table
 from focalcal.paper.result_folders import KeptRun, ResultSet
 from focalcal.paper.run_groups import need_test
-from focalcal.paper.table_lines import PUBLISHED_ONLY, TableLine
 from focalcal.paper.table_names import TableName
 
 Epoch = Mapping[str, Any]

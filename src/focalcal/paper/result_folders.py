@@ -1,5 +1,6 @@
 """Results at hand: committed folders of results, folders of sweeps and single runs, read alike."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,7 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from focalcal.base.files import parse_json, read_text
-from focalcal.paper.snapshots import snapshot_sums
+from focalcal.calibrators import TemperatureScaling
+from focalcal.calibrators.temperature_scaling import Objective
+from focalcal.metrics.binning import equal_width_sums
+from focalcal.metrics.samples import sample_statistics
+from focalcal.predictions import Predictions
 from focalcal.sweeps.bleu_differences import BleuDifference, read_differences
 from focalcal.sweeps.finished import INDEX, FinishedRun, finished_run, read_index
 from focalcal.sweeps.plan import PlannedRun
@@ -15,9 +20,12 @@ from focalcal.sweeps.result import CURVES, DIFFERENCES, FILES
 from focalcal.sweeps.result_rows import Row, read_rows, title
 from focalcal.sweeps.translated_run import CurvePoint, read_curves
 from focalcal.training import RunDirectory, open_run
+from focalcal.training.evaluator import fit_temperature
 from focalcal.training.run_directory import read_history
 
 DEFAULT = Path("results")
+SNAPSHOT_BINS = 25  # of the paper's reliability plots of the training set
+_SNAPSHOT = re.compile(r"epoch-(\d{5})\.safetensors")
 
 
 @dataclass(frozen=True)
@@ -188,3 +196,40 @@ def _of_result(folder: Path, rows: Sequence[Row]) -> list[KeptRun]:
 
 def _has_index(folder: Path) -> bool:
     return (folder / "predictions" / INDEX).is_file()
+
+
+def snapshot_sums(folder: Path) -> list[dict[str, Any]]:
+    """Add up each snapshot of a folder over 25 bins of equal width, by epoch, counted from 1."""
+    found = {int(name[1]): file for file in folder.glob("*") if (name := _SNAPSHOT.fullmatch(file.name))}
+    return [{"epoch": epoch, "bins": SNAPSHOT_BINS, **_sums(Predictions.load(found[epoch]))} for epoch in sorted(found)]
+
+
+def _sums(preds: Predictions) -> dict[str, list[float]]:
+    stats = sample_statistics(preds)
+    sums = equal_width_sums(stats.confidence, stats.correct, SNAPSHOT_BINS, stats.weight)
+    return {name: getattr(sums, name).tolist() for name in ("count", "confidence", "correct")}
+
+
+def load_scaled(
+    run: KeptRun, *splits: str, objective: Objective = "ece"
+) -> tuple[TemperatureScaling, dict[str, tuple[Predictions, Predictions]]]:
+    """Load splits of the epoch that the recipe selects, each before and after scaling.
+
+    Args:
+        run: A run whose predictions were kept.
+        splits: Names such as ``test`` and ``svhn``.
+        objective: What T minimises on the validation set.
+
+    Returns:
+        The fitted scaling, and a pair of predictions by split.
+
+    Raises:
+        ValueError: Predictions are not there.
+    """
+    kept = run.finished
+    missing = [one for one in ("val", *splits) if kept is None or not kept.file(one, kept.shown).is_file()]
+    if kept is None or missing:
+        raise ValueError(f"The run {run.name} of {run.dataset} has no predictions for {missing[0]}.")
+    scaler = fit_temperature(objective, kept.predictions("val", kept.shown))
+    loaded = {split: kept.predictions(split, kept.shown) for split in splits}
+    return scaler, {split: (preds, scaler.transform(preds)) for split, preds in loaded.items()}

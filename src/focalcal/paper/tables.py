@@ -1,16 +1,83 @@
-"""Tables in the paper's layout: a row per data set and network, published figures and ours in every cell."""
+"""Tables in the paper's layout: a row per data set and network, published figures and ours in every cell.
 
-from collections.abc import Iterable, Sequence
+Footnotes name printed figures that contradict each other or cannot be meant.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
-from focalcal.paper.cells import Cell, measured_rows
+from focalcal.paper.cells import PUBLISHED_ONLY, Cell, TableLine, measured_rows
 from focalcal.paper.early_stopping import early_stopping_lines
-from focalcal.paper.published import published_table
+from focalcal.paper.published import PublishedRow, published_rows, published_table
 from focalcal.paper.result_folders import ResultSet
-from focalcal.paper.slips import Footnote, footnotes
-from focalcal.paper.table_lines import PUBLISHED_ONLY, TableLine
-from focalcal.paper.table_names import TableName
+from focalcal.paper.table_names import METHOD_TITLES, TableName
 from focalcal.sweeps.result_rows import Row, Selection
+
+# What a table needs that not every sweep has.
+_NEEDS = {
+    "early-stopping": "runs that measured the test set after every epoch (record.test_every=1)",
+    "ood-auroc": "runs with out-of-distribution sets (data.ood=[svhn, cifar10_c])",
+    "translation": "runs of a translation model (focalcal paper run translation)",
+}
+
+Key = tuple[str, str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Footnote:
+    """A sentence about some figures of a table; about the table as a whole where there are no keys."""
+
+    mark: str
+    text: str
+    keys: frozenset[Key] = frozenset()
+
+
+def footnotes(table: TableName) -> list[Footnote]:
+    """Collect what has to be said of a table, marked by letters."""
+    found = [*_contradictions(table), *_known(table)]
+    return [Footnote(chr(ord("a") + place), text, keys) for place, (text, keys) in enumerate(found)]
+
+
+def _contradictions(table: TableName) -> Iterator[tuple[str, frozenset[Key]]]:
+    """Find figures that another table prints with another value, and show both."""
+    for key, rows in _printed_twice().items():
+        own = next((row for row in rows if row.table == table.printed), None)
+        other = next((row for row in rows if own is not None and row.figure.value != own.figure.value), None)
+        if own is not None and other is not None:
+            yield _both(own, other), frozenset({key})
+
+
+@cache
+def _printed_twice() -> Mapping[Key, tuple[PublishedRow, ...]]:
+    """Collect the figures that more than one table of results prints."""
+    found: dict[Key, tuple[PublishedRow, ...]] = {}
+    for row in published_rows():
+        if not row.table.startswith("early_stopping"):
+            found[row.key] = (*found.get(row.key, ()), row)
+    return {key: rows for key, rows in found.items() if len(rows) > 1}
+
+
+def _both(row: PublishedRow, other: PublishedRow) -> str:
+    scaling = f", {row.temperature_scaling} T" if row.temperature_scaling else ""
+    return (
+        f"{row.dataset}, {row.model}, {METHOD_TITLES[row.method]}{scaling}: {row.figure.value:g} here, "
+        f"{other.figure.value:g} in the paper's other table of the same metric."
+    )
+
+
+def _known(table: TableName) -> Iterator[tuple[str, frozenset[Key]]]:
+    rows = [row for row in published_rows() if row.table == table.printed]
+    if table.name == "mce-post":
+        keys = frozenset(row.key for row in rows if row.dataset == "20 Newsgroups")
+        yield "20 Newsgroups: the paper repeats its values before temperature scaling, surely by mistake.", keys
+    if table.name == "ada-ece":
+        place = ("CIFAR-100", "ResNet-50")
+        keys = frozenset(row.key for row in rows if (row.dataset, row.model) == place and row.method != "fl-3")
+        yield "CIFAR-100, ResNet-50: the paper repeats its ECE here, except for FL-3, surely by mistake.", keys
+    if table.name == "s99":
+        text = 'The paper\'s caption says "higher than 99%", its text "0.99 or more"; ours is 0.99 or more.'
+        yield text, frozenset()
 
 
 @dataclass(frozen=True)
@@ -56,11 +123,12 @@ def build_table(name: TableName, results: Sequence[ResultSet] = (), epoch: Selec
 def check_filled(table: Table, results: Iterable[ResultSet]) -> None:
     """Refuse a table for which the given folders hold no figure at all."""
     if not any(cell.ours for line in table.lines for cell in line.cells):
-        metrics = " or ".join(dict.fromkeys(metric for metric, _, _ in table.name.columns))
         names = ", ".join(str(result.folder) for result in results)
-        raise ValueError(
-            f"{names} holds nothing for the table {table.name.name}: it needs {metrics} of a loss of that table."
-        )
+        losses = ", ".join(table.name.methods)
+        need = _NEEDS.get(table.name.name, "")
+        if not need:
+            need = " or ".join(dict.fromkeys(metric for metric, _, _ in table.name.columns))
+        raise ValueError(f"{names} holds nothing for the table {table.name.name}: it needs {need}, of {losses}.")
 
 
 def _rows_at(result: ResultSet, name: TableName, place: tuple[str, str]) -> list[Row]:

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from focalcal.paper.cells import Measured
-from focalcal.paper.claims import Claim, judged
-from focalcal.paper.comparing import against, figure, is_lower, short
+from focalcal.paper.claims import Case, Claim, all_hold, judged
+from focalcal.paper.loss_comparison import against, figure, is_lower, short
 from focalcal.paper.result_folders import ResultSet
 from focalcal.sweeps.bleu_differences import find_difference
 
 _FOCAL, _OTHERS = "fl-1", ("cross-entropy", "ls-0.1")
 _NOTHING = "there are no such runs of a translation model; published figures only"
-_Cases = Iterator[tuple[bool, str]]
+_Cases = Iterator[Case]
 
 
 def translation_claims(results: Sequence[ResultSet]) -> list[Claim]:
@@ -83,14 +83,14 @@ def difference_records(results: Sequence[ResultSet]) -> list[dict[str, Any]]:
 
 def _ece(results: Sequence[ResultSet], scaling: str, others: Sequence[str]) -> _Cases:
     for result in results:
-        cases = [case for other in others if (case := against(result, _FOCAL, other, "ece", scaling)) is not None]
+        cases = [case for other in others for case in against([result], _FOCAL, other, "ece", scaling)]
         if len(cases) == len(others):
             shown = [text.partition(": ")[2] for _, text in cases]
             named = [
                 f"{text} of {short(other)}" if len(others) > 1 else text
                 for text, other in zip(shown, others, strict=True)
             ]
-            yield all(holds for holds, _ in cases), f"{result.name}: {', '.join(named)}"
+            yield all_hold([holds for holds, _ in cases]), f"{result.name}: {', '.join(named)}"
 
 
 def _bleu(results: Sequence[ResultSet]) -> _Cases:
@@ -102,10 +102,10 @@ def _bleu(results: Sequence[ResultSet]) -> _Cases:
         higher = [_is_higher(result, known, other) for other in _OTHERS]
         shown = [f"{short(loss)} {one.text()}" for loss, one in known.items()]
         tests = [f"{short(other)}: {said}" for other, (_, said) in zip(_OTHERS, higher, strict=True)]
-        yield all(holds for holds, _ in higher), f"{result.name}: {', '.join(shown)}; against {', '.join(tests)}"
+        yield all_hold([holds for holds, _ in higher]), f"{result.name}: {', '.join(shown)}; against {', '.join(tests)}"
 
 
-def _is_higher(result: ResultSet, known: Mapping[str, Measured], other: str) -> tuple[bool, str]:
+def _is_higher(result: ResultSet, known: Mapping[str, Measured], other: str) -> Case:
     """Compare the focal loss with another by the paired bootstrap where there is one seed, else over the seeds."""
     ours, theirs = known[_FOCAL], known[other]
     change = f"{ours.value - theirs.value:+.2f}"
@@ -113,8 +113,8 @@ def _is_higher(result: ResultSet, known: Mapping[str, Measured], other: str) -> 
     tested = find_difference(result.differences, (_FOCAL, 1.0), (other, 1.0), min(seeds))
     if ours.seeds > 1 or theirs.seeds > 1 or tested is None:
         lower = is_lower(theirs, ours)
-        return lower is True, change + (" (not significant)" if lower is None else "")
-    return tested.is_significant and tested.difference > 0, tested.text()
+        return lower, change + (" (not significant)" if lower is None else "")
+    return tested.difference > 0 if tested.is_significant else None, tested.text()
 
 
 def _temperature(results: Sequence[ResultSet], loss: str) -> _Cases:

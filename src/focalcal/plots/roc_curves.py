@@ -26,7 +26,7 @@ class Roc:
         false_rates: Share of in-distribution samples that a threshold flags, ascending from 0 to 1.
         true_rates: Share of out-of-distribution samples that it flags.
         auroc: The area under the whole curve, before points were left out.
-        fpr_at_95: the share of false alarms at which 95% of the others are found.
+        fpr_at_95: The share of false alarms at which 95% of the others are found.
     """
 
     false_rates: Array

@@ -101,7 +101,7 @@ def _epoch(line: bytes, path: Path, number: int) -> Mapping[str, Any]:
 
 
 def _columns(rows: list[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Array]:
-    """(E,) by name, of the names that some row has."""
+    """Return (E,) by name, of the names that some row has."""
     return {
         name: np.array([_number(row.get(name)) for row in rows])
         for name in names

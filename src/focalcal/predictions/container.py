@@ -357,6 +357,9 @@ from_logits, otherwise divide each row by its sum or pass a larger tolerance.
     def blocks(self, rows: int | None = None) -> Iterator[Predictions]:
         """Cut into consecutive views of at most ``rows`` samples (by default about a megabyte); nothing is copied."""
         rows = choose_block_rows(rows, self.num_classes, _VALUES_IN_A_BLOCK)
+        if 0 < len(self) <= rows:
+            yield self
+            return
         for block in chunks(len(self), budget=rows):
             yield change_rows(self, lambda part, block=block: part[block])  # type: ignore[misc]
 

@@ -18,6 +18,7 @@ from focalcal.base.files import regular_file
 from focalcal.base.measures import Of
 from focalcal.base.notices import PredictionsWarning
 from focalcal.base.remote import LocalCopy, is_remote
+from focalcal.base.suggestions import shortened
 from focalcal.predictions.checks import Where, check_some_weight
 from focalcal.predictions.confidence_pairs import prepare_pairs
 from focalcal.predictions.construction import check_whole
@@ -282,23 +283,23 @@ def open_predictions(path: Path, **options: Unpack[ReadOptions]) -> PredictionsF
         path: The file; ``s3://``, ``gs://``, ``hdfs://`` and whatever else fsspec knows is copied here first. A pattern
             such as ``preds/*.parquet`` reads several files of one model as one.
         **options:
-            logits_key, probs_key: the array or column(s) that hold logits, or probabilities, where they are not called
+            logits_key, probs_key: The array or column(s) that hold logits, or probabilities, where they are not called
                 ``logits``, or ``probs`` or ``predictions``. In tables: a column, the common beginning of columns
                 (``score`` for ``score_0``, ``score_1``, ... or ``score:cat``, ``score:dog``), or a list of columns.
-            labels_key: the same for labels that are not called ``labels``, ``label`` or ``ground_truth``. They are
+            labels_key: The same for labels that are not called ``labels``, ``label`` or ``ground_truth``. They are
                 numbers, or text: names of classes, or true and false.
-            confidence_key: the column with one confidence per answer, beside ``correct_key`` (0 and 1, or true and
+            confidence_key: The column with one confidence per answer, beside ``correct_key`` (0 and 1, or true and
                 false), or ``predicted_key`` and ``labels_key`` (classes): as ``Predictions.from_confidence``.
-            weights_key, ids_key, clusters_key: the same for ``weights``/``weight``, ``ids``/``id`` and ``clusters``.
-            groups_key: columns of groups, such as ``["region", "month"]``; those of our own files are always read.
-            of, positive_class, class_dim, labels_are: as in ``Predictions.from_logits``.
+            weights_key, ids_key, clusters_key: The same for ``weights``/``weight``, ``ids``/``id`` and ``clusters``.
+            groups_key: Columns of groups, such as ``["region", "month"]``; those of our own files are always read.
+            of, positive_class, class_dim, labels_are: As in ``Predictions.from_logits``.
             kind: ``"logits"`` or ``"probs"``: for npy, and for a file that has both.
-            labels: labels instead of the file's own, such as human label counts: an array, or the path of an npy.
-            split, class_names, masked_classes: instead of what the file says.
-            ignore_index: positions with this label are dropped (-100; None drops nothing).
-            tolerance: how far from 1 a row of probabilities may sum.
-            allow_duplicate_ids: accept an id that occurs more than once.
-            drop_missing: leave out rows without a value, and say how many in a warning.
+            labels: Labels instead of the file's own, such as human label counts: an array, or the path of an npy.
+            split, class_names, masked_classes: Used instead of what the file says.
+            ignore_index: Positions with this label are dropped (-100; None drops nothing).
+            tolerance: Largest distance from 1 of the sum of a row of probabilities.
+            allow_duplicate_ids: Accept an id that occurs more than once.
+            drop_missing: Leave out rows without a value, and say how many in a warning.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -372,7 +373,7 @@ def reading(path: Path, broken: tuple[type[Exception], ...] = ()) -> Iterator[No
 def _first_sentence(error: Exception) -> str:
     """Return the first sentence of a library's message; some have several, on several lines."""
     sentence = " ".join(str(error).split()).split(". ")[0].rstrip(".") or type(error).__name__
-    return sentence if len(sentence) <= _LONGEST_REASON else f"{sentence[:_LONGEST_REASON]}…"
+    return shortened(sentence, _LONGEST_REASON)
 
 
 def check_exists(path: Path) -> None:

@@ -6,10 +6,12 @@ the last layer are a hundredth of that, and give the same logits whenever they a
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -18,12 +20,18 @@ from torch.nn import functional
 
 from focalcal.base.files import DAMAGE, atomic_writer, parse_json, regular_file
 from focalcal.predictions.formats.contents import check_contents, state_contents
+from focalcal.predictions.formats.parts import GROUPS, Metadata
+from focalcal.predictions.formats.sources import MemoryArray, StoredArray, Take
 
 TOKENS_KEY = "focalcal_tokens"
 TOKENS_VERSION = 1
 _TENSORS = ("features", "weight", "labels", "sentences", "positions")
-# A few numbers stand for many logits: up to here, and up to so many times their own number, that is no bomb.
+# A few numbers stand for many logits: up to here, and up to this many times their own number, that is not a bomb.
 _PLAUSIBLE_LOGITS, _PLAUSIBLE_RATIO = 2**28, 2000
+
+# Places in a sentence, counted from 1, and occurrences in the training set: the first of each range.
+_PLACES = (1, 2, 5, 10, 20, 40)
+_OCCURRENCES = (0, 1, 10, 100, 1_000, 10_000)
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,7 @@ class TokenPredictions:
         return len(self.features), len(self.weight)
 
     def __getitem__(self, rows: slice) -> Tensor:
-        """(n, K) logits of some tokens."""
+        """Return (n, K) logits of some tokens."""
         return functional.linear(self.features[rows], self.weight)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -166,3 +174,83 @@ def check_shapes(shapes: Mapping[str, tuple[int, ...]]) -> None:
             f"its {stored:,} numbers stand for {logits:,} logits, more than {_PLAUSIBLE_LOGITS:,} and "
             f"{_PLAUSIBLE_RATIO:,} times their number; if you trust it, save the logits."
         )
+
+
+@dataclass(frozen=True)
+class TokenLogits(StoredArray):
+    """(M, K) logits that are computed when they are read."""
+
+    features: StoredArray
+    weight: Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """M and K."""
+        return (*self.features.shape[:1], len(self.weight))
+
+    @contextmanager
+    def reader(self) -> Iterator[Take]:
+        """Start at the first token."""
+        with self.features.reader() as take_features:
+
+            def take(count: int) -> Tensor:
+                return functional.linear(torch.as_tensor(take_features(count)).float(), self.weight)
+
+            yield take
+
+
+def is_tokens(text: Mapping[str, str]) -> bool:
+    """Return whether the metadata of a safetensors file are those of token predictions."""
+    return TOKENS_KEY in text
+
+
+def token_arrays(arrays: Mapping[str, StoredArray], text: Mapping[str, str]) -> tuple[dict[str, StoredArray], Metadata]:
+    """Return the parts of predictions that token predictions stand for, and what is said about all of them.
+
+    Raises:
+        ValueError: Something is missing or does not fit.
+    """
+    about = read_about(text[TOKENS_KEY], arrays)
+    check_shapes({name: array.shape for name, array in arrays.items()})
+    features, weight = arrays["features"], arrays["weight"]
+    found: dict[str, StoredArray] = {
+        "logits": TokenLogits(features, torch.as_tensor(weight.read_all()).float()),
+        "labels": arrays["labels"],
+        "clusters": arrays["sentences"],
+    }
+    columns = {"position": (_numbers(arrays["positions"]) + 1, _PLACES)}
+    if "frequencies" in arrays:
+        columns["frequency"] = (_frequencies(arrays["frequencies"], arrays["labels"]), _OCCURRENCES)
+    names = {}
+    for name, (values, firsts) in columns.items():
+        names[name] = range_names(firsts)
+        codes = torch.from_numpy(np.searchsorted(firsts, values, side="right") - 1)
+        found[GROUPS + name] = MemoryArray(codes)
+    return found, Metadata(split=about.get("split"), group_names=names)
+
+
+def range_names(firsts: tuple[int, ...]) -> tuple[str, ...]:
+    """Name ranges of whole numbers by their first and last one.
+
+    Examples:
+        >>> range_names((0, 1, 10, 1000))
+        ('0', '1–9', '10–999', '1,000+')
+    """
+    ends = [*(first - 1 for first in firsts[1:]), None]
+    return tuple(
+        f"{first:,}+" if last is None else f"{first:,}" if first == last else f"{first:,}–{last:,}"
+        for first, last in zip(firsts, ends, strict=True)
+    )
+
+
+def _numbers(array: StoredArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.asarray(array.read_all()).astype(np.int64).reshape(-1)
+
+
+def _frequencies(counts: StoredArray, labels: StoredArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+    known: np.ndarray[Any, np.dtype[np.int64]] = _numbers(counts)
+    tokens = _numbers(labels)
+    if len(tokens) and not 0 <= tokens.min() <= tokens.max() < len(known):
+        raise ValueError("it is corrupt: it has tokens without a frequency.")
+    found: np.ndarray[Any, np.dtype[np.int64]] = known[tokens]
+    return found

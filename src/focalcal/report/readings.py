@@ -1,4 +1,4 @@
-"""Numbers as they are written for people."""
+"""Numbers written for people."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from focalcal.base.chunks import chunk_rows
-from focalcal.calibrators.temperature import Objective
+from focalcal.calibrators.temperature_scaling import Objective
 from focalcal.metrics import Evaluation, evaluate
 from focalcal.metrics.catalogue import names_for
 from focalcal.metrics.samples import block_statistics, cluster_numbers, of_answers
@@ -18,8 +18,8 @@ from focalcal.predictions.masking import answer_classes, answer_names
 from focalcal.report.classes import Classes, ClassesSoFar, distinct_names
 from focalcal.report.mistakes import Confusion, Mistake, MistakesSoFar
 from focalcal.report.model_sources import Data, ModelSource
+from focalcal.report.scaling import Scaling, fit_scaling
 from focalcal.report.slider import Slider, Stop, stops_with
-from focalcal.report.temperature import Scaling, fit_scaling
 
 # What scaling can change, and error beside it.
 AFTER_METRICS = (

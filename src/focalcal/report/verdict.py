@@ -114,7 +114,7 @@ def shows_miscalibration(evaluation: Evaluation) -> bool | None:
 
 
 def _is_one_sided(evaluation: Evaluation) -> bool:
-    """Too few samples for any claim, or none that was right, or none that was wrong."""
+    """Tell whether there are too few samples for any claim, or none that was right, or none that was wrong."""
     return evaluation.n < _FEWEST or _outcome_rate(evaluation) in (0, 1)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from focalcal.metrics import Evaluation
 from focalcal.report.readings import format_value, pluralise
 from focalcal.report.reported_model import ReportedModel
-from focalcal.report.temperature import FEWEST_SAMPLES, Scaling
+from focalcal.report.scaling import FEWEST_SAMPLES, Scaling
 from focalcal.report.verdict import is_balanced, is_undecided, shows_miscalibration, tendency, verdict
 
 # Of the ECE that was there, what may be left for a repair to count as most of it, or as some of it.

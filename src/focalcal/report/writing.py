@@ -12,16 +12,15 @@ from typing import Any
 
 from focalcal._version import __version__
 from focalcal.base.files import atomic_writer, check_destination, file_sha256
-from focalcal.calibrators.temperature import Objective
+from focalcal.calibrators.temperature_scaling import Objective
 from focalcal.metrics.binning import check_bins
 from focalcal.predictions import Predictions, PredictionsFile
-from focalcal.report.comparing import pairs, reference_of, table
-from focalcal.report.content import model_content, numbers_of
+from focalcal.report.content import model_content, numbers_of, render
+from focalcal.report.mistakes import run_thumbnails
+from focalcal.report.model_comparison import pairs, reference_of, table
 from focalcal.report.model_sources import Given, model_sources
-from focalcal.report.page import render
 from focalcal.report.payload import bin_counts, images, model_payload, nearest_bins, shared_class_names
 from focalcal.report.reported_model import ReportedModel, ReportSettings, measure_model
-from focalcal.report.thumbnails import run_thumbnails
 from focalcal.training import RunDirectory
 
 _PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "plotly")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from focalcal.base.files import read_bytes
 from focalcal.base.progress import clock, note, on_terminal, progress_bar
 from focalcal.sweeps.plan import PlannedRun
-from focalcal.training.progress import describe_epoch
+from focalcal.training.epoch_progress import describe_epoch
 from focalcal.training.run_directory import read_history
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from focalcal.base.files import atomic_writer, write_json
-from focalcal.calibrators.temperature import Objective
+from focalcal.calibrators.temperature_scaling import Objective
 from focalcal.metrics import signed_gap
 from focalcal.sweeps.bleu_differences import LEVEL, BleuDifference, write_differences
 from focalcal.sweeps.finished import FinishedRun, finished_run

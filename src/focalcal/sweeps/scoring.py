@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from focalcal.calibrators import TemperatureScaling
-from focalcal.calibrators.temperature import Objective
+from focalcal.calibrators.temperature_scaling import Objective
 from focalcal.metrics import Evaluation, evaluate, ood_auroc
 from focalcal.predictions import Predictions
 from focalcal.predictions.masking import answer_classes
 from focalcal.sweeps.finished import FinishedRun
 from focalcal.sweeps.result_rows import Row, Selection, title
-from focalcal.training.evaluating import fit_temperature
+from focalcal.training.evaluator import fit_temperature
 
 # Metrics by the names of the published table; what temperature scaling cannot change comes first.
 _FIXED = {"error": "error", "top_5_accuracy": "top5_accuracy"}

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from focalcal.base.files import atomic_writer
-from focalcal.calibrators.temperature import Objective
+from focalcal.calibrators.temperature_scaling import Objective
 from focalcal.data.parallel_text import read_lines
 from focalcal.data.sentence_pairs import SentencePairs
 from focalcal.metrics.streaming.token_calibration import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from focalcal.base.progress import note
-from focalcal.calibrators.temperature import Objective
+from focalcal.calibrators.temperature_scaling import Objective
 from focalcal.metrics.bootstrap.differences import holm
 from focalcal.sweeps.bleu_differences import BleuDifference, find_difference, measure_differences
 from focalcal.sweeps.loss_table import Cell, Figures, average_figures, figure_cell

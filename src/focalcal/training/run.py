@@ -22,7 +22,8 @@ from focalcal.recipes import Recipe, load_recipe
 from focalcal.recipes.merging import merge, nest
 from focalcal.training.building import build_criterion, build_data, build_loggers, build_network
 from focalcal.training.devices import build_fabric
-from focalcal.training.evaluating import build_evaluator
+from focalcal.training.epoch_progress import ProgressDisplay, progress_display
+from focalcal.training.evaluator import build_evaluator
 from focalcal.training.preconditions import (
     check_free,
     check_loss,
@@ -32,7 +33,6 @@ from focalcal.training.preconditions import (
     data_facts,
     hold,
 )
-from focalcal.training.progress import ProgressDisplay, progress_display
 from focalcal.training.randomness import derived_seed, seed_everything
 from focalcal.training.run_directory import Run, RunDirectory, prediction_file
 from focalcal.training.trainer import Trainer

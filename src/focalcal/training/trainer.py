@@ -16,8 +16,8 @@ from focalcal.training.batches import epoch_batches, load_batch, prefetch, proce
 from focalcal.training.building import build_optimizers, learning_rate_factor
 from focalcal.training.checkpoints import CheckpointFolder, module_tensors, read_checkpoint, restore_module
 from focalcal.training.devices import largest_over_processes, sum_over_processes
-from focalcal.training.evaluating import Evaluator
-from focalcal.training.progress import ProgressDisplay
+from focalcal.training.epoch_progress import ProgressDisplay
+from focalcal.training.evaluator import Evaluator
 from focalcal.training.randomness import derived_seed, generator, seed_everything
 from focalcal.training.recording import Recorder, flatten_record
 from focalcal.training.run_directory import RunDirectory, write_history

@@ -30,7 +30,7 @@ class ClassReplicates:
     """Classwise sums from counts: Σ_k Σ_m |Σ_i c_i w_i (p_ik − [y_i = k])| / (K Σ_i c_i w_i), m the bin of p_ik.
 
     Args:
-        sets: one or more predictions of the same N samples and K classes. With two of them the counts have 2N rows, in
+        sets: One or more predictions of the same N samples and K classes. With two of them the counts have 2N rows, in
             which the two predictions of a sample stand side by side.
         bins: Number of bins M.
     """
@@ -50,7 +50,7 @@ class ClassReplicates:
 
         Args:
             group: (N,) int64, below ``groups``.
-            groups: how many there are.
+            groups: Number of groups.
         """
         sets = len(self._gaps)
         places = (group[:, None] * sets + torch.arange(sets)).reshape(-1)
@@ -83,17 +83,17 @@ class ClassReplicates:
         return [self._sums(gap, counts)], [self._sums(other_gap, others)]
 
     def _totals(self, counts: Counts) -> Array:
-        """(K, B) sums of the gaps of each class, whatever their bin."""
+        """Return (K, B) sums of the gaps of each class, whatever their bin."""
         rows, sets = rows_in_chunk(max(counts.shape[1], self._num_classes)), len(self._gaps)
         each = [counted_sums(counts[place::sets], blocks(rows)) for place, blocks in enumerate(self._gaps)]
         return torch.stack(each).sum(dim=0).numpy().T
 
     def _cells(self, counts: Counts) -> Array:
-        """(cells, B) sums of the gaps of each cell above the first bin."""
+        """Return (cells, B) sums of the gaps of each cell above the first bin."""
         return np.asarray(self._above @ counts.astype(np.float64))
 
     def _gap(self, totals: Array, cells: Array) -> Array:
-        """(B,) absolute gaps, summed over classes and bins."""
+        """Return (B,) absolute gaps, summed over classes and bins."""
         first = totals - self._class_of_cell @ cells
         return np.asarray(np.abs(first).sum(axis=0) + np.abs(cells).sum(axis=0))
 
@@ -120,7 +120,7 @@ def _one_block(values: Tensor, rows: int) -> Iterator[Tensor]:
 
 
 def _by_group(blocks: Iterable[Tensor], group: Tensor, groups: int) -> Tensor:
-    """(groups, K) sums of consecutive blocks of (rows, K) values."""
+    """Return (groups, K) sums of consecutive blocks of (rows, K) values."""
     total: Tensor | None = None
     start = 0
     for block in blocks:
@@ -133,7 +133,7 @@ def _by_group(blocks: Iterable[Tensor], group: Tensor, groups: int) -> Tensor:
 
 
 def _cells_above_first_bin(sets: Sequence[Predictions], bins: int) -> tuple[csr_array, csr_array]:
-    """Sparse (cells, samples) gaps of the probabilities above the first bin, and (K, cells) which class has which."""
+    """Return sparse (cells, samples) gaps of probabilities above the first bin, and (K, cells) which class has them."""
     found = [_above_first_bin(preds, bins) for preds in sets]
     sample = np.concatenate([place[0] * len(sets) + i for i, place in enumerate(found)])
     cell, gap = (np.concatenate([place[field] for place in found]) for field in (1, 2))

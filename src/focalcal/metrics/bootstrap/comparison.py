@@ -96,7 +96,7 @@ def compare(
 
     Args:
         a: N predictions of K classes.
-        b: predictions of the same samples: matched by id if both have ids, else by position. Where not paired, any
+        b: Predictions of the same samples: matched by id if both have ids, else by position. Where not paired, any
             predictions of the same classes.
         metrics: Names of metrics that have intervals; of paired samples no parts of losses, and by default error, NLL,
             Brier, ECE, AdaECE and classwise-ECE, whose p-values are not corrected for their number. Where not paired,
@@ -145,9 +145,9 @@ def compare_many(
     not paired), at 1 − level. The intervals are those of single pairs.
 
     Args:
-        models: predictions by name.
-        reference: compare every other model with this one, as model − reference; None compares all pairs.
-        metrics: as in `compare`, as are the other arguments.
+        models: Predictions by name.
+        reference: Compare every other model with this one, as model − reference; None compares all pairs.
+        metrics: As in `compare`, as are the other arguments.
         paired: Whether all are of the same samples.
         bins: Number of bins of the binned metrics.
         method: Method of the interval.

@@ -77,11 +77,11 @@ def _blocks(
 
 
 def counted_sums(counts: Counts, blocks: Iterable[Tensor]) -> Tensor:
-    """Sums over samples, each taken as often as it is counted.
+    """Compute sums over samples, each taken as often as it is counted.
 
     Args:
         counts: (N, B).
-        blocks: consecutive blocks of the samples' values, (rows, C) float64 each, N rows in all.
+        blocks: Consecutive blocks of the samples' values, (rows, C) float64 each, N rows in all.
 
     Returns:
         A float64 tensor of shape (B, C).
@@ -106,7 +106,7 @@ def column_slices(counts: Counts, rows: int | None = None) -> Iterator[slice]:
 
     Args:
         counts: (N, B).
-        rows: how many numbers there are for each replicate, if not N.
+        rows: Number of numbers for each replicate, if not N.
     """
     width = max(8, CHUNK_NUMBERS // (rows or len(counts)))
     return (slice(start, start + width) for start in range(0, counts.shape[1], width))

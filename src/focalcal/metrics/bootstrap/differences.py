@@ -20,15 +20,16 @@ class Difference:
     """The difference of two models in one metric.
 
     Attributes:
-        metric: its name.
-        names: of the two models.
-        values: the metric of each.
-        difference: the first less the second; NaN where either is undefined.
-        interval: of the difference, by the paired bootstrap; of sets of different samples as `focalcal.compare` says.
-        p_value: of the paired permutation test, two-sided, or of the difference of two sets.
-        adjusted_p_value: after Holm's correction over all pairs of models that were compared in this metric, or over
-            all metrics of sets of different samples.
-        level: of the interval; a difference is significant if the adjusted p-value is at most 1 − level, too.
+        metric: Name of the metric.
+        names: Names of the two models.
+        values: Value of the metric for each.
+        difference: The first less the second; NaN where either is undefined.
+        interval: Interval of the difference, by the paired bootstrap; for sets of different samples as
+            `focalcal.compare` says.
+        p_value: P-value of the paired permutation test, two-sided, or of the difference of two sets.
+        adjusted_p_value: P-value after Holm's correction over all pairs of models that were compared in this metric, or
+            over all metrics of sets of different samples.
+        level: Level of the interval; a difference is significant if the adjusted p-value is at most 1 − level, too.
     """
 
     metric: str
@@ -57,7 +58,7 @@ class Difference:
         return f"{self.names[0] if self.difference < 0 else self.names[1]} has the lower {self.metric}"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: undefined numbers are None."""
+        """Return it for JSON: undefined numbers are None."""
         low, high = self.interval
         numbers = {
             **dict(zip(("a", "b"), self.values, strict=True)),
@@ -75,10 +76,10 @@ class Comparison:
     """The differences of two models: ``comparison["ece"].verdict``.
 
     Attributes:
-        names: of the two models.
-        differences: by metric.
-        paired: whether both are of the same samples.
-        notes: sentences about samples that depend on each other.
+        names: Names of the two models.
+        differences: Differences by metric.
+        paired: Whether both are of the same samples.
+        notes: Sentences about samples that depend on each other.
     """
 
     names: tuple[str, str]
@@ -108,7 +109,7 @@ class Comparison:
         return f"{'; '.join(parts)}."
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: the two names, and what is known of each metric."""
+        """Return it for JSON: the two names, and what is known of each metric."""
         return {
             "names": list(self.names),
             "paired": self.paired,

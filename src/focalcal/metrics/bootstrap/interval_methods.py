@@ -24,17 +24,17 @@ def check_method(method: str) -> None:
 def interval_from_replicates(
     method: Method, estimate: float, replicates: Array, level: float, jackknife: Array | None = None
 ) -> Interval:
-    """An interval at a level by the method of that name.
+    """Return an interval at a level by the method of that name.
 
     Replicates that are NaN (undefined) are left out. Where they are a larger share than either tail, nobody can say
     where the quantile is, and the interval is (NaN, NaN), as it is where the estimate itself is NaN.
 
     Args:
         method: ``"basic"``, ``"percentile"`` or ``"bca"``.
-        estimate: the metric on the data.
+        estimate: The metric on the data.
         replicates: (B,) the metric on each resample.
-        level: between 0 and 1.
-        jackknife: for ``"bca"``, the metric with one sample, or one group of samples, left out at a time.
+        level: Probability between 0 and 1.
+        jackknife: For ``"bca"``, the metric with one sample, or one group of samples, left out at a time.
 
     Examples:
         >>> replicates = np.arange(1.0, 12.0)
@@ -58,7 +58,7 @@ def interval_from_replicates(
 
 
 def _between(values: Array, low: float, high: float) -> Interval:
-    """The quantiles at two levels, rounded outwards to values that are there: an infinite one stays apart."""
+    """Return the quantiles at two levels, rounded outwards to values that are there: an infinite one stays apart."""
     ordered = np.sort(values)
     last = len(ordered) - 1
     # Levels are rounded numbers: what is a hair from a whole place is that place.
@@ -66,7 +66,7 @@ def _between(values: Array, low: float, high: float) -> Interval:
 
 
 def _bca_levels(estimate: float, defined: Array, jackknife: Array, tail: float) -> tuple[float, float]:
-    """Levels Φ(z₀ + (z₀ + z)/(1 − a(z₀ + z))) for z = Φ⁻¹ of the two tails."""
+    """Compute levels Φ(z₀ + (z₀ + z)/(1 − a(z₀ + z))) for z = Φ⁻¹ of the two tails."""
     below = np.mean(defined < estimate) + np.mean(defined == estimate) / 2
     # With every replicate on one side the bias is only known to exceed what B of them can show.
     bias = ndtri(np.clip(below, 0.5 / len(defined), 1 - 0.5 / len(defined)))
@@ -76,7 +76,7 @@ def _bca_levels(estimate: float, defined: Array, jackknife: Array, tail: float) 
 
 
 def acceleration(jackknife: Array) -> float:
-    """A sixth of the skewness of the jackknife's influence: Σd³ / (6 (Σd²)^1.5), d = mean − value; 0 without spread.
+    """Compute a sixth of the skewness of the jackknife: Σd³ / (6 (Σd²)^1.5), d = mean − value; 0 without spread.
 
     Examples:
         >>> acceleration(np.array([1.0, 1.0, 1.0]))

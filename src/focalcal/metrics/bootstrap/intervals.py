@@ -9,7 +9,6 @@ from focalcal.base.measures import MEASURES, Of
 from focalcal.base.suggestions import did_you_mean
 from focalcal.metrics.binning import check_bins
 from focalcal.metrics.bootstrap.counts import bootstrap_counts, count_once, drawable, jackknife_counts
-from focalcal.metrics.bootstrap.groups import CELL_SOURCES, resampler_of
 from focalcal.metrics.bootstrap.interval_methods import (
     UNKNOWN,
     Array,
@@ -19,6 +18,7 @@ from focalcal.metrics.bootstrap.interval_methods import (
     interval_from_replicates,
 )
 from focalcal.metrics.bootstrap.replicates import INTERVAL_METRICS, resample_samples
+from focalcal.metrics.bootstrap.sample_groups import CELL_SOURCES, resampler_of
 from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.metrics.refinement import LossSplits
 from focalcal.metrics.samples import SampleStatistics, prepare_predictions, sample_statistics
@@ -76,7 +76,7 @@ def bootstrap(
     A resample on which a metric is undefined (the confidence of wrong samples where none is wrong) is left out; where
     that is a larger share than α/2 of them, and where there is only one sample, the interval is (NaN, NaN). Samples of
     weight 0 are not drawn. Of more than 16,384 samples, 512 groups dealt at random are drawn instead of samples, in a
-    time that hardly depends on n (see `focalcal.metrics.bootstrap.groups`).
+    time that hardly depends on n (see `focalcal.metrics.bootstrap.sample_groups`).
 
     Args:
         preds: N predictions; with weights, each drawn sample counts with its own.
@@ -112,10 +112,10 @@ class Replicates:
     """Metrics on the data and on resamples of them.
 
     Attributes:
-        estimates: on the data themselves.
-        values: on each resample, (B,).
-        jackknife: with a sample, or a group of them, left out at a time; empty where no method needs it.
-        drawn: how many samples can be drawn.
+        estimates: Values on the data themselves.
+        values: Values on each resample, (B,).
+        jackknife: Values with a sample, or a group of them, left out at a time; empty where no method needs it.
+        drawn: Number of samples that can be drawn.
     """
 
     estimates: dict[str, float]
@@ -133,7 +133,7 @@ class Replicates:
             )
 
     def moved_to(self, estimates: Mapping[str, float]) -> "Replicates":
-        """The same with some metrics around other estimates."""
+        """Return the same with some metrics around other estimates."""
         shift = dict.fromkeys(self.estimates, 0.0)
         shift |= {name: value - self.estimates[name] for name, value in estimates.items()}
         return Replicates(
@@ -144,7 +144,7 @@ class Replicates:
         )
 
     def interval(self, metric: str, method: Method, level: float, limits: Interval | None = None) -> Interval:
-        """Of one metric, without what lies outside the limits of its range (or the given ones)."""
+        """Return the interval of one metric, without what lies outside the limits of its range (or the given ones)."""
         if self.drawn < 2:
             return UNKNOWN
         of_metric = self.estimates[metric], self.values[metric]
@@ -163,7 +163,7 @@ def replicate(
     statistics: SampleStatistics | None = None,
     splits: LossSplits | None = None,
 ) -> Replicates:
-    """Metrics on the data and on resamples; arguments as in `bootstrap`, which has checked them.
+    """Compute metrics on the data and on resamples; arguments as in `bootstrap`, which has checked them.
 
     Statistics alone are enough for all metrics but classwise-ECE and the parts of losses.
     """

@@ -71,7 +71,7 @@ class LossReplicates:
 
 
 def _around(preds: Predictions, loss: Literal["nll", "brier"], split: LossSplit) -> list[Tensor]:
-    """Each sample's loss a step below, at and a step above the best T, on its parabola in log T; (N,) each."""
+    """Compute each sample's loss a step below, at and a step above the best T, on its parabola in log T; (N,) each."""
     if math.isnan(split.temperature):
         return [torch.full((len(preds),), math.nan, dtype=torch.float64)] * 3
     known = losses_around(preds, loss, split.temperature) if split.around is None else split.around
@@ -80,7 +80,7 @@ def _around(preds: Predictions, loss: Literal["nll", "brier"], split: LossSplit)
 
 
 def lowest(below: Array, middle: Array, above: Array) -> Array:
-    """The lowest value of parabolas through values at −1, 0 and 1 steps, not farther away than they can be trusted.
+    """Find the lowest value of parabolas through values at −1, 0 and 1 steps, no farther than they can be trusted.
 
     Examples:
         >>> lowest(np.array([4.0]), np.array([1.0]), np.array([0.0])).tolist()  # (x − 1)²

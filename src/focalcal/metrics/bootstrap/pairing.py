@@ -11,8 +11,8 @@ def match_samples(a: Predictions, b: Predictions, names: tuple[str, str] = ("a",
 
     Args:
         a: N predictions of K classes.
-        b: predictions of the same samples, in any order if both have ids, in the same order if not.
-        names: what the two are called in messages.
+        b: Predictions of the same samples, in any order if both have ids, in the same order if not.
+        names: Names of the two in messages.
 
     Examples:
         >>> a = Predictions.from_probs([0.9, 0.2], [1, 0], ids=["x", "y"])

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from focalcal.metrics.bootstrap.counts import BLOCK_BYTES, Counts
-from focalcal.metrics.bootstrap.groups import resampler_of
 from focalcal.metrics.bootstrap.replicates import Resampler
+from focalcal.metrics.bootstrap.sample_groups import resampler_of
 from focalcal.metrics.catalogue import CONFIDENT, TOP_K
 from focalcal.metrics.samples import SampleStatistics, cluster_numbers
 from focalcal.predictions import Predictions
@@ -27,7 +27,7 @@ _ROUNDING = 1e-12
 
 
 def random_swaps(n: int, permutations: int, seed: int, block: int | None = None) -> Iterator[Swaps]:
-    """Coin tosses, one a sample and permutation: yields (n, up to ``block``) zeros and ones.
+    """Toss a coin per sample and permutation: yields (n, up to ``block``) zeros and ones.
 
     The tosses depend on the seed alone, not on ``block``; they are not those of a bootstrap with the same seed.
     """
@@ -39,7 +39,7 @@ def random_swaps(n: int, permutations: int, seed: int, block: int | None = None)
 
 
 def every_swap(which: Counted) -> Swaps:
-    """(n, 2^d) all ways of swapping some of the d samples in ``which``; the first swaps none.
+    """Return (n, 2^d) all ways of swapping some of the d samples in ``which``; the first swaps none.
 
     Examples:
         >>> every_swap(np.array([True, False, True])).T.tolist()
@@ -60,7 +60,7 @@ def p_values(
     bins: int,
     statistics: tuple[SampleStatistics, SampleStatistics],
 ) -> dict[str, float]:
-    """Two-sided p-values of the differences between two models, by metric.
+    """Compute two-sided p-values of the differences between two models, by metric.
 
     Exact for error, accuracy, top-5 accuracy and the confident share of samples of equal weight, whose differences
     under swaps are binomial; and for every metric where there are no more ways of swapping those samples whose
@@ -70,12 +70,12 @@ def p_values(
 
     Args:
         a: N predictions.
-        b: predictions of the same samples in the same order (see `focalcal.metrics.bootstrap.pairing`).
-        metrics: names out of `RESAMPLED_METRICS`.
-        permutations: how many.
-        seed: of the permutations.
-        bins: of the binned metrics.
-        statistics: of ``a`` and of ``b``.
+        b: Predictions of the same samples in the same order (see `focalcal.metrics.bootstrap.pairing`).
+        metrics: Names out of `RESAMPLED_METRICS`.
+        permutations: Number of permutations.
+        seed: Seed for the permutations.
+        bins: Number of bins of the binned metrics.
+        statistics: Statistics of ``a`` and of ``b``.
 
     Returns:
         A number in (0, 1] for each metric; NaN where the difference itself is undefined.
@@ -105,7 +105,7 @@ def _counted_hits(resampler: Resampler, counted: Counted, swaps: Iterator[Swaps]
 
 
 def _differences(resampler: Resampler, counted: Counted, swaps: Swaps) -> dict[str, Array]:
-    """Metrics of the first model less those of the second, (B,) each, after swaps (N, B)."""
+    """Compute metrics of the first model less those of the second, (B,) each, after swaps (N, B)."""
     kept = counted[:, None] & (swaps == 0)
     swapped = counted[:, None] & (swaps == 1)
     first, second = resampler.values_of_swaps(_interleaved(kept, swapped), _interleaved(swapped, kept))
@@ -118,13 +118,13 @@ def _interleaved(of_a: Counted, of_b: Counted) -> Counts:
 
 
 def _differ(a: Predictions, b: Predictions) -> Counted:
-    """(N,) where a swap changes anything."""
+    """Return (N,) where a swap changes anything."""
     blocks = zip(a.blocks(), b.blocks(), strict=True)
     return torch.cat([(x.probs().double() != y.probs().double()).any(dim=1) for x, y in blocks]).numpy()
 
 
 def _binomial(metrics: Sequence[str], statistics: tuple[SampleStatistics, SampleStatistics]) -> dict[str, float]:
-    """Exact p-values of the metrics that are shares of samples, where all count the same."""
+    """Compute exact p-values of the metrics that are shares of samples, where all count the same."""
     a, b = statistics
     used = torch.ones_like(a.correct) if a.weight is None else a.weight > 0
     if a.weight is not None and a.weight[used].min() < a.weight[used].max():
@@ -139,7 +139,7 @@ def _binomial(metrics: Sequence[str], statistics: tuple[SampleStatistics, Sample
 
 
 def sign_test(a: Tensor, b: Tensor) -> float:
-    """Exact two-sided p-value (McNemar) of as uneven a split of the samples that have only one of two properties.
+    """Compute the exact two-sided p-value (McNemar) of as uneven a split of samples with only one of two properties.
 
     Args:
         a: (N,) bool.

@@ -46,8 +46,8 @@ class Accumulator:
 
     Args:
         num_classes: K, at least 2.
-        bins: the number of bins of binned metrics.
-        of: what calibration is measured of, as in ``Predictions``; by default what the first batch says: one column is
+        bins: The number of bins of binned metrics.
+        of: What calibration is measured of, as in ``Predictions``; by default what the first batch says: one column is
             a score, several are measured by the predicted class.
         by: Columns of groups that every batch comes with, ``groups={"region": [...]}``: each group has its own sums
             (half a megabyte at most for 10 classes), and ``compute().groups`` its metrics.
@@ -124,14 +124,14 @@ class Accumulator:
         accumulator as it was.
 
         Args:
-            logits: outputs before the softmax.
-            probs: outputs that sum to 1.
+            logits: Outputs before the softmax.
+            probs: Outputs that sum to 1.
             labels: (N,) or (N, d1, …) integers, or class probabilities of the outputs' shape.
             weights: (N,) or (N, d1, …), at least 0.
             groups: Columns by name, of text or whole numbers, (N,) or (N, d1, …); those of ``by`` are needed.
             clusters: Text or whole numbers, (N,) or (N, d1, …): the image, sentence or user of each sample, the same
                 in every batch. With extra dimensions the sample is the cluster, unless other ones are passed.
-            ignore_index: positions with this label are left out, instead of the accumulator's.
+            ignore_index: Positions with this label are left out, instead of the accumulator's.
 
         Raises:
             ValueError: one sentence that says what is wrong, in which row, and what to do.
@@ -261,7 +261,7 @@ class Accumulator:
         return self._data.nbytes
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything, as tensors, whose size does not depend on the number of samples beyond 131,072."""
+        """Return everything as tensors, whose size does not depend on the number of samples beyond 131,072."""
         state = self._data.state_dict()
         if self.by:
             state |= {f"groups.{name}": part for name, part in self._groups.state_dict().items()}

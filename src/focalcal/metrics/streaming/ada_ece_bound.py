@@ -24,11 +24,11 @@ class Pieces(NamedTuple):
     """Groups of samples in ascending order of confidence; (P,) float64 each, masses positive.
 
     Attributes:
-        mass: number of samples, or their weight.
-        correct: how much of it is right.
-        confidence: the sum of confidence (times weight).
-        low: no confidence in the piece is below it.
-        high: no confidence in the piece is above it.
+        mass: Number of samples, or their weight.
+        correct: Mass of what is right.
+        confidence: The sum of confidence (times weight).
+        low: No confidence in the piece is below it.
+        high: No confidence in the piece is above it.
     """
 
     mass: Tensor
@@ -80,7 +80,7 @@ def _curve_at(pieces: Pieces, cuts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _steps(pieces: Pieces, at: Tensor, widths: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-    """Limits of the gap of each bin, (M,) each. If it lies inside one piece its mass may say more than its ends do."""
+    """Bound the gap of each bin, (M,) each. If it lies inside one piece its mass may say more than its ends do."""
     step_low, step_high = low[1:] - high[:-1], high[1:] - low[:-1]
     inside = torch.zeros_like(step_low, dtype=torch.bool)
     inside[1:-1] = (at[1:] == at[:-1]) & (pieces.low < pieces.high)[at[1:]]
@@ -92,7 +92,7 @@ def _steps(pieces: Pieces, at: Tensor, widths: Tensor, low: Tensor, high: Tensor
 
 
 def _limits_by_sign(low: Tensor, high: Tensor, step_low: Tensor, step_high: Tensor) -> tuple[float, float]:
-    """Limits of Σ_j |gap_j|, from the cuts at which the sign changes; a gap of unknown sign counts in full."""
+    """Compute limits of Σ_j |gap_j|, from the cuts at which the sign changes; a gap of unknown sign counts in full."""
     sign = (step_low >= 0).double() - ((step_high <= 0) & (step_low < 0)).double()
     nothing = sign.new_zeros(1)
     factor = torch.cat([nothing, sign]) - torch.cat([sign, nothing])
@@ -102,7 +102,7 @@ def _limits_by_sign(low: Tensor, high: Tensor, step_low: Tensor, step_high: Tens
 
 
 def _most_variation(low: list[float], high: list[float]) -> float:
-    """The largest Σ |x_{j+1} − x_j| with each x_j in [low_j, high_j]: convex, so that every x_j is at an end."""
+    """Return the largest Σ |x_{j+1} − x_j| with each x_j in [low_j, high_j]: convex, so that every x_j is at an end."""
     to_low = to_high = 0.0
     for a, b, c, d in zip(low, high, low[1:], high[1:], strict=False):
         to_low, to_high = (max(to_low + abs(end - a), to_high + abs(end - b)) for end in (c, d))
@@ -110,7 +110,7 @@ def _most_variation(low: list[float], high: list[float]) -> float:
 
 
 def _least_variation(low: list[float], high: list[float]) -> float:
-    """The smallest Σ |x_{j+1} − x_j| with each x_j in [low_j, high_j]: move only if the next one is out of reach."""
+    """Return the least Σ |x_{j+1} − x_j| with each x_j in [low_j, high_j]: move only if the next is out of reach."""
     variation, nearest, farthest = 0.0, low[0], high[0]
     for a, b in zip(low[1:], high[1:], strict=True):
         if a > farthest:

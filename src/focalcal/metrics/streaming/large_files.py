@@ -9,9 +9,9 @@ from typing import cast
 import torch
 
 from focalcal.metrics.bootstrap.counts import bootstrap_counts, count_once, drawable
-from focalcal.metrics.bootstrap.groups import GROUPS, ONE_BY_ONE, GroupReplicates, deal
 from focalcal.metrics.bootstrap.intervals import Replicates
 from focalcal.metrics.bootstrap.replicates import RESAMPLED_METRICS, Resampler, resample_samples
+from focalcal.metrics.bootstrap.sample_groups import GROUPS, ONE_BY_ONE, GroupReplicates, deal
 from focalcal.metrics.catalogue import METRICS, Method
 from focalcal.metrics.evaluation import Evaluation, EvaluationRequest
 from focalcal.metrics.samples import SampleStatistics, StatisticsStore

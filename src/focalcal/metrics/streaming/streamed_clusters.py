@@ -5,19 +5,73 @@ numbered one after another, a group is a cluster. Sums of parts of the data add 
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from focalcal.metrics.binning import BinSums
 from focalcal.metrics.bootstrap.counts import bootstrap_counts, count_once
-from focalcal.metrics.bootstrap.groups import GROUPS, GroupReplicates
 from focalcal.metrics.bootstrap.intervals import Replicates
 from focalcal.metrics.bootstrap.replicates import Resampler
+from focalcal.metrics.bootstrap.sample_groups import GROUPS, GroupReplicates
+from focalcal.metrics.confidence_cells import joined_middles
+from focalcal.metrics.honest_intervals import RankedUnits
+from focalcal.metrics.independent_units import CellSamples, ClusterUnits
 from focalcal.metrics.mean_intervals import MeanIntervals
+from focalcal.metrics.ranking import Column, Ranking
 from focalcal.metrics.samples import SampleStatistics, note_on_clusters
-from focalcal.metrics.streaming.clustered_gaps import ClusteredGaps
+
+Array = npt.NDArray[np.float64]
+
+
+class ClusteredGaps:
+    """The data that honest intervals of calibration errors are made of: a unit is a group of clusters.
+
+    What is known of a group in a cell of confidence stands for one sample there, of the cell's mass.
+
+    Args:
+        groups: Sums of groups of clusters.
+        bins: Number of bins.
+    """
+
+    def __init__(self, groups: GroupReplicates, bins: int) -> None:
+        self._groups, self._bins = groups, bins
+
+    @cached_property
+    def table(self) -> BinSums:
+        """See `GapSums`."""
+        sums = self._groups.by_bin()
+        return BinSums(*(part.sum(0) for part in (sums.count, sums.confidence, sums.correct)))
+
+    @cached_property
+    def binned(self) -> ClusterUnits:
+        """See `GapSums`."""
+        sums = self._groups.by_bin()
+        mass = sums.count.numpy()
+        return _units(mass, sums.confidence.numpy() / np.where(mass > 0, mass, 1), sums.gap.numpy())
+
+    @cached_property
+    def ranked(self) -> RankedUnits:
+        """See `GapSums`."""
+        mass, gap = (part.numpy() for part in self._groups.by_cell())
+        held = mass.sum(0) > 0
+        mass, gap, middles = mass[:, held], gap[:, held], joined_middles().numpy()[held]
+        columns: dict[Column, Array] = {"mass": mass.sum(0), "gap": gap.sum(0)}
+        ranking = Ranking(self._groups.samples, columns.__getitem__, self._bins)
+        return RankedUnits(_units(mass, np.broadcast_to(middles, mass.shape), gap), middles, ranking)
+
+
+def _units(mass: Array, confidence: Array, gap: Array) -> ClusterUnits:
+    """Take (G, P) sums for samples, each with the share of right ones that makes its gap."""
+    group, cell = np.nonzero(mass > 0)
+    weight, sure = mass[group, cell], confidence[group, cell]
+    right = sure - gap[group, cell] / weight
+    # Groups without samples are not units.
+    _, unit = np.unique(group, return_inverse=True)
+    return ClusterUnits(CellSamples(cell, sure, right, weight, unit, mass.shape[1]))
 
 
 class StreamedClusters:

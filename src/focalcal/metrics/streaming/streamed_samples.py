@@ -177,7 +177,7 @@ class StreamedSamples:
         self.sketch = ConfidenceSketch.from_flat(self.bins, self.samples, *sketch)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything, as tensors, whose size does not depend on the number of samples beyond those that are kept."""
+        """Return everything as tensors, of a size that does not depend on the number of samples beyond those kept."""
         state = {
             "shape": torch.tensor([self.num_classes, self.bins]),
             "counts": self.sums.counts.clone(),

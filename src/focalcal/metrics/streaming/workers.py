@@ -72,7 +72,9 @@ def _context() -> Any:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["focalcal.metrics.streaming.sharded", "focalcal.predictions.formats.parquet"])
+    context.set_forkserver_preload(
+        ["focalcal.metrics.streaming.sharded_evaluation", "focalcal.predictions.formats.parquet"]
+    )
     return context
 
 

@@ -11,8 +11,7 @@ from focalcal.data.images import ImageSamples
 from focalcal.metrics.samples import sample_statistics
 from focalcal.paper.figures.figure import PaperFigure
 from focalcal.paper.figures.panels import Panel
-from focalcal.paper.kept_predictions import load_scaled
-from focalcal.paper.result_folders import KeptRun
+from focalcal.paper.result_folders import KeptRun, load_scaled
 from focalcal.paper.run_groups import RunGroup, choose_runs, need_predictions
 from focalcal.paper.table_names import METHOD_TITLES
 

@@ -42,7 +42,7 @@ from focalcal.predictions.formats.parts import (
     read_text,
     write_text,
 )
-from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource, plain_column
+from focalcal.predictions.formats.tabular import Constant, Field, Table, TableSource, plain_column
 from focalcal.predictions.read_options import Choices
 
 BROKEN = (*DAMAGE, pa.ArrowException, csv.Error, gzip.BadGzipFile)

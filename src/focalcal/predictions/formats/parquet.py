@@ -18,7 +18,7 @@ from focalcal.base.files import DAMAGE, check_unpacked, regular_file
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.formats.contents import KEY, STATEMENT, check_stated, state_contents
 from focalcal.predictions.formats.parts import PartArray, part_arrays, read_marked_text, write_marked_text
-from focalcal.predictions.formats.tables import Constant, Field, Table, TableSource, plain_column
+from focalcal.predictions.formats.tabular import Constant, Field, Table, TableSource, plain_column
 from focalcal.predictions.read_options import Choices
 
 BROKEN = (*DAMAGE, pa.ArrowException)
@@ -76,7 +76,7 @@ class ParquetTable(Table):
         return int(self._num_rows)
 
     def list_length(self, column: int) -> int | None:
-        """Length of all lists of a column of such a type, as our own files have."""
+        """Return the length of all lists of a column of such a type, as our own files have."""
         kind = self._types[column]
         return kind.list_size if pa.types.is_fixed_size_list(kind) and self._num_rows else None
 

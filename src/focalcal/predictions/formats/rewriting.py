@@ -20,7 +20,7 @@ from focalcal.predictions.container import Predictions
 from focalcal.predictions.formats import find_format
 from focalcal.predictions.formats.csv import CsvTable
 from focalcal.predictions.formats.jsonl import JsonlTable
-from focalcal.predictions.formats.tables import Field, TableSource
+from focalcal.predictions.formats.tabular import Field, TableSource
 from focalcal.predictions.predictions_file import PredictionsFile, reading
 
 Path = str | os.PathLike[str]

@@ -1,17 +1,27 @@
-"""Focal inverse as a pure function; its temperature and γ by NLL, with Newton's method from a few starts."""
+"""Two calibrators that know the focal loss: its exact inverse, and the inverse with a fitted γ and temperature.
+
+The minimiser q of the focal loss is not the posterior p. With g(v, γ) the gradient factor of Proposition 1 and
+h(v) = v / g(v, γ), the posterior is p_i = h(q_i) / Σ_j h(q_j) (Charoenphakdee et al. 2021). Temperature and γ are found
+by NLL, with Newton's method from a few starts.
+"""
 
 import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from focalcal.calibrators.base import LogitCalibrator, LogitModule
+from focalcal.calibrators.calibrator_file import learned_number
+from focalcal.calibrators.temperature_scaling import warn_at_bound
 from focalcal.gamma import factor_from_nll
 from focalcal.predictions import Predictions
+from focalcal.temperature import fit_inverse_temperature
 
 Array = npt.NDArray[np.float64]
-
 GAMMA_RANGE = (-0.5, 5.0)
 # Bounds of (log β, γ), with T between 1e-4 and 1e4.
 _LOW = np.array([math.log(1e-4), GAMMA_RANGE[0]])
@@ -24,8 +34,110 @@ _BLOCK_NUMBERS = 2**16
 _MOST_STEPS = 50
 
 
+class FocalInverse(LogitCalibrator):
+    """Turn what a network trained with the focal loss says, q, into the posterior: p_i ∝ q_i / g(q_i, γ).
+
+    Exact for a network that has reached the minimum of the focal loss with this γ, which is under-confident; one that
+    overfits is over-confident already, and :class:`FocalTemperatureScaling` fits both. Nothing is learned: fit only
+    records NLL and ECE, and may be left out. The predicted class never changes.
+
+    Args:
+        gamma: The γ of the focal loss that the network was trained with, above −1; 0 changes nothing.
+
+    Examples:
+        >>> from focalcal.predictions import Predictions
+        >>> q = Predictions.from_probs([[0.64706, 0.35294]], [0])  # what minimises the focal loss, γ = 3, at p = 0.9
+        >>> FocalInverse(gamma=3.0).transform(q).probs().round(decimals=3)
+        tensor([[0.9000, 0.1000]], dtype=torch.float64)
+    """
+
+    method: ClassVar[str] = "focal-inverse"
+    needs_fit: ClassVar[bool] = False
+    keeps_argmax = True
+
+    def __init__(self, gamma: float) -> None:
+        self.gamma = gamma
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.gamma, bool) or not isinstance(self.gamma, int | float) or not -1 < self.gamma < math.inf:
+            raise ValueError(f"gamma must be a number above −1, not {self.gamma!r}.")
+
+    def _learn(self, preds: Predictions) -> None:
+        """Learn nothing."""
+
+    def _module(self) -> nn.Module:
+        return InverseFocalLogits(1.0, float(self.gamma))
+
+    def _learned(self) -> dict[str, Any]:
+        return {}
+
+    def _restore(self, learned: Mapping[str, Any]) -> None:
+        """Restore nothing."""
+
+
+class FocalTemperatureScaling(LogitCalibrator):
+    """Temperature scaling followed by the focal inverse: q = softmax(z / T), p_i ∝ q_i / g(q_i, γ).
+
+    T and γ minimise the NLL, γ in [−0.5, 5] (Komisarenko & Kull 2024); γ = 0 is temperature scaling, so on the fitting
+    data the NLL is never above that of :class:`TemperatureScaling`. The predicted class never changes.
+
+    Attributes:
+        temperature_: T.
+        gamma_: γ.
+
+    Examples:
+        >>> from focalcal.predictions import Predictions
+        >>> val = Predictions.from_logits([[4.0, 0.0]] * 3 + [[1.0, 0.0]] * 4 + [[4.0, 0.0]], [0, 0, 0, 0, 0, 1, 1, 1])
+        >>> scaler = FocalTemperatureScaling().fit(val)
+        >>> scaler.record_.nll_after < scaler.record_.nll_before
+        True
+    """
+
+    method: ClassVar[str] = "focal-temperature"
+    keeps_argmax = True
+    temperature_: float
+    gamma_: float
+
+    def _learn(self, preds: Predictions) -> None:
+        plain = fit_inverse_temperature(preds.logits(), preds.labels, preds.weights)
+        self.temperature_, self.gamma_ = plain.temperature, 0.0
+        if plain.bound is None:
+            self.temperature_, self.gamma_ = fit_temperature_and_gamma(preds, plain.inverse_temperature)
+        else:
+            warn_at_bound(plain)
+
+    def _module(self) -> nn.Module:
+        return InverseFocalLogits(self.temperature_, self.gamma_)
+
+    def _description(self) -> str:
+        return f"focal inverse with γ = {self.gamma_:.3g} of logits divided by T = {self.temperature_:.4g}"
+
+    def _learned(self) -> dict[str, Any]:
+        return {"temperature": self.temperature_, "gamma": self.gamma_}
+
+    def _restore(self, learned: Mapping[str, Any]) -> None:
+        self.temperature_ = learned_number(learned, "temperature", low=1e-12)
+        self.gamma_ = learned_number(learned, "gamma", *GAMMA_RANGE)
+
+
+class InverseFocalLogits(LogitModule):
+    """The focal inverse of softmax(z / T), as logits."""
+
+    temperature: Tensor
+
+    def __init__(self, temperature: float, gamma: float) -> None:
+        super().__init__()
+        self.gamma = gamma
+        self.register_buffer("temperature", torch.tensor(temperature, dtype=torch.float64))
+
+    def calibrate(self, logits: Tensor) -> Tensor:
+        """Calibrate logits (N, K); powers of 1 − q go far below what float32 can hold."""
+        nll = accurate_nll(logits.to(self.inner_type) / self.temperature.to(self.inner_type))
+        return inverse_logits(nll, self.gamma).to(logits.dtype)
+
+
 def accurate_nll(logits: Tensor) -> Tensor:
-    """−log softmax, (N, K), with full relative precision also at the largest logit, where log_softmax rounds to 0.
+    """Compute −log softmax, (N, K), precise also at the largest logit, where log_softmax rounds to 0.
 
     Examples:
         >>> accurate_nll(torch.tensor([[100.0, 0.0]], dtype=torch.float64))
@@ -38,7 +150,7 @@ def accurate_nll(logits: Tensor) -> Tensor:
 
 
 def inverse_logits(nll: Tensor, gamma: float) -> Tensor:
-    """Logits log h(q) = log q − log g(q, γ) at q = exp(−nll), of its type; its softmax is the posterior.
+    """Compute logits log h(q) = log q − log g(q, γ) at q = exp(−nll), of its type; its softmax is the posterior.
 
     Examples:
         >>> q = torch.tensor([0.7743, 0.2257], dtype=torch.float64)  # what minimises the focal loss, γ = 1, at p = 0.9
@@ -50,16 +162,16 @@ def inverse_logits(nll: Tensor, gamma: float) -> Tensor:
 
 
 def smallest_nll(gamma: float, dtype: torch.dtype = torch.float64) -> float:
-    """Below this, (1 − q)^γ would leave the range of its type; q is then 1 to any precision that matters."""
+    """Return the NLL below which (1 − q)^γ leaves the range of its type; q is then 1 to any precision that matters."""
     return math.exp((-600.0 if dtype == torch.float64 else -80.0) / max(1.0, abs(gamma)))
 
 
 def fit_temperature_and_gamma(preds: Predictions, inverse_temperature: float) -> tuple[float, float]:
-    """T and γ with the least NLL of the focal inverse of softmax(z / T).
+    """Return T and γ with the least NLL of the focal inverse of softmax(z / T).
 
     Args:
         preds: N predictions; soft labels and weights count.
-        inverse_temperature: the best β = 1/T without γ.
+        inverse_temperature: The best β = 1/T without γ.
 
     Returns:
         T and γ; if no γ is better than none, (1/β, 0).
@@ -75,7 +187,7 @@ def fit_temperature_and_gamma(preds: Predictions, inverse_temperature: float) ->
 
 
 def _minimise(preds: Predictions, start: Array, tolerance: float) -> tuple[float, Array]:
-    """The least loss near a start (log β, γ), and where it is.
+    """Return the least loss near a start (log β, γ), and where it is.
 
     Newton's method within the bounds. T and γ make up for each other, so the loss is a long flat valley, in which
     methods that learn the curvature from their own steps stop too early.
@@ -97,7 +209,7 @@ def _minimise(preds: Predictions, start: Array, tolerance: float) -> tuple[float
 
 
 def _newton_step(preds: Predictions, point: Array, gradient: Array) -> Array:
-    """A step downhill from ``point`` that stays within the bounds, at most 1 long in each coordinate."""
+    """Return a step downhill from ``point`` that stays within the bounds, at most 1 long in each coordinate."""
     # Differences towards the middle, so that they never leave the bounds.
     width = np.where(point > (_LOW + _HIGH) / 2, -1e-5, 1e-5)
     rows = [(loss_and_gradient(preds, point + np.eye(2)[i] * width[i])[1] - gradient) / width[i] for i in (0, 1)]
@@ -111,7 +223,7 @@ def _newton_step(preds: Predictions, point: Array, gradient: Array) -> Array:
 
 
 def loss_and_gradient(preds: Predictions, point: Array) -> tuple[float, Array]:
-    """Mean NLL at (log β, γ), and its derivatives in both, in float64."""
+    """Compute the mean NLL at (log β, γ), and its derivatives in both, in float64."""
     total = torch.zeros(3, dtype=torch.float64)
     for block in preds.blocks(max(1, _BLOCK_NUMBERS // preds.num_classes)):
         terms = _block_terms(block, math.exp(point[0]), float(point[1]))
@@ -121,7 +233,7 @@ def loss_and_gradient(preds: Predictions, point: Array) -> tuple[float, Array]:
 
 
 def _block_terms(block: Predictions, beta: float, gamma: float) -> Tensor:
-    """(3, N): NLL of each sample and its derivatives in log β and γ."""
+    """Return (3, N): NLL of each sample and its derivatives in log β and γ."""
     logits = block.logits().double()
     # Beyond a gap of 700 a probability is 0 in float64; a masked class must be finite here.
     scaled = (beta * (logits - logits.amax(1, keepdim=True))).clamp(min=-700.0)
@@ -136,7 +248,7 @@ def _block_terms(block: Predictions, beta: float, gamma: float) -> Tensor:
 
 
 def _inverse_derivatives(nll: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
-    """Derivatives of log h = −n − log g in n = −log q and in γ.
+    """Compute derivatives of log h = −n − log g in n = −log q and in γ.
 
     log g = γ log(1 − q) + log(1 + γ r) with r = n / (eⁿ − 1), dr/dn = r (1/n − 1 − 1/(eⁿ − 1)).
     """

@@ -1,15 +1,19 @@
-"""The table of classes that ``focalcal evaluate --classes`` prints: by predicted class, and by label."""
+"""Tables that ``focalcal evaluate`` prints on demand: of classes, by prediction and by label, and of groups."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from focalcal.cli.output import results
 
 if TYPE_CHECKING:
     from rich.table import Table
     from torch import Tensor
 
+    from focalcal.metrics.group_results import GroupTable
     from focalcal.metrics.predicted_classes import PredictedClasses
     from focalcal.predictions import PredictionsFile
 
@@ -76,7 +80,7 @@ def _classes(file: PredictionsFile, bins: int, level: float) -> _Views:
 
 
 def _classes_of_answers(file: PredictionsFile, level: float) -> _Views | None:
-    """Of the true classes no more is known than whether the named ones were right."""
+    """Measure the classes that answers named; of the true ones no more is known than whether these were right."""
     from focalcal.metrics.predicted_classes import calibration_by_class, has_named_classes
     from focalcal.predictions.groups import PREDICTED
 
@@ -92,3 +96,20 @@ def _percent(share: float) -> str:
 
 def _points(share: float) -> str:
     return "–" if math.isnan(share) else f"{100 * share:+.1f}".replace("-", "−")
+
+
+def print_group_table(table: GroupTable, metrics: Sequence[str] | None) -> None:
+    """Print the groups of one column, the worst first, and what the table leaves out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    headings, rows = table.rows(metrics)
+    shown = Table()
+    for number, heading in enumerate(headings):
+        shown.add_column(Text(heading), justify="left" if number < 2 else "right", overflow="fold")
+    for row in rows:
+        shown.add_row(*map(Text, row))
+    console = results()
+    console.print(shown)
+    for sentence in table.sentences()[1:]:
+        console.print(sentence, soft_wrap=True)

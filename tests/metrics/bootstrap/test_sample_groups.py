@@ -2,16 +2,16 @@ import numpy as np
 import pytest
 import torch
 
-from focalcal.metrics.bootstrap import groups
+from focalcal.metrics.bootstrap import sample_groups
 from focalcal.metrics.bootstrap.counts import bootstrap_counts, count_once
-from focalcal.metrics.bootstrap.groups import (
+from focalcal.metrics.bootstrap.intervals import Replicates, bootstrap
+from focalcal.metrics.bootstrap.permutation import p_values
+from focalcal.metrics.bootstrap.replicates import RESAMPLED_METRICS, resample_samples
+from focalcal.metrics.bootstrap.sample_groups import (
     GROUPS,
     resample_groups,
     resampler_of,
 )
-from focalcal.metrics.bootstrap.intervals import Replicates, bootstrap
-from focalcal.metrics.bootstrap.permutation import p_values
-from focalcal.metrics.bootstrap.replicates import RESAMPLED_METRICS, resample_samples
 from focalcal.metrics.samples import SampleStatistics, sample_statistics
 from focalcal.metrics.streaming.large_files import STREAMED_METRICS, StreamedBootstrap
 from focalcal.predictions import Predictions
@@ -47,7 +47,7 @@ def test_a_resample_of_groups_is_the_resample_of_their_samples():
     preds = over_confident(2000)
     stats = [sample_statistics(preds)]
     (counts,) = bootstrap_counts(EVERY_GROUP, samples=4, seed=3)
-    group = groups.deal(2000, GROUPS, torch.Generator().manual_seed(5)).numpy()
+    group = sample_groups.deal(2000, GROUPS, torch.Generator().manual_seed(5)).numpy()
     of_groups = resample_groups([preds], RESAMPLED_METRICS, 15, stats, seed=5).values(counts)
     exact = resample_samples([preds], RESAMPLED_METRICS, 15, stats).values(counts[group])
     for name in RESAMPLED_METRICS:
@@ -75,7 +75,7 @@ def test_two_models_are_dealt_alike_and_swapped_by_groups():
     b = b.with_values(b.values + torch.randn(1500, 8, generator=torch.Generator().manual_seed(9)), "logits")
     stats = [sample_statistics(a), sample_statistics(b)]
     swap = np.random.default_rng(0).integers(0, 2, GROUPS)
-    group = groups.deal(1500, GROUPS, torch.Generator().manual_seed(2)).numpy()
+    group = sample_groups.deal(1500, GROUPS, torch.Generator().manual_seed(2)).numpy()
     counts, exact_counts = (
         np.stack([1 - swaps, swaps], axis=1).reshape(-1, 1).astype(np.uint8) for swaps in (swap, swap[group])
     )
@@ -88,7 +88,10 @@ def test_two_models_are_dealt_alike_and_swapped_by_groups():
 
 
 def test_many_samples_are_resampled_in_groups_around_the_exact_estimate():
-    few, many = over_confident(groups.ONE_BY_ONE, classes=2), over_confident(groups.ONE_BY_ONE + 1, classes=2)
+    few, many = (
+        over_confident(sample_groups.ONE_BY_ONE, classes=2),
+        over_confident(sample_groups.ONE_BY_ONE + 1, classes=2),
+    )
     assert len(resampler_of([few], ["ece"], 15, [sample_statistics(few)], seed=0)[1]) == len(few)
     result = bootstrap(many, bootstrap=200)
     stats = sample_statistics(many)

@@ -52,7 +52,7 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def learned_number(learned: Mapping[str, Any], key: str, low: float = -math.inf, high: float = math.inf) -> float:
-    """A finite number of a file, between the bounds."""
+    """Return a finite number of a file, between the bounds."""
     value = learned[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"{key} is not a number")
@@ -62,7 +62,7 @@ def learned_number(learned: Mapping[str, Any], key: str, low: float = -math.inf,
 
 
 def learned_tensor(learned: Mapping[str, Any], key: str, shape: tuple[int, ...], *, gaps: bool = False) -> Tensor:
-    """A float64 tensor of a file, with the shape that it must have; null is NaN where ``gaps`` are allowed."""
+    """Return a float64 tensor of a file, with the shape that it must have; null is NaN where ``gaps`` are allowed."""
     tensor = torch.tensor(_numbers(learned[key], key, gaps), dtype=torch.float64)
     if tensor.shape != shape:
         raise ValueError(f"{key} has shape {tuple(tensor.shape)} instead of {shape}")
@@ -80,7 +80,7 @@ def _numbers(value: Any, key: str, gaps: bool) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Lists for tensors and arrays, wherever they stand."""
+    """Put lists for tensors and arrays, wherever they stand."""
     if isinstance(value, Tensor | np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Mapping):

@@ -4,8 +4,8 @@ import torch
 from focalcal.calibrators import TemperatureScaling
 from focalcal.metrics import ece, evaluate
 from focalcal.predictions import Predictions, open_predictions
-from focalcal.report import temperature as module
-from focalcal.report.temperature import Scaling, fit_scaling
+from focalcal.report import scaling as module
+from focalcal.report.scaling import Scaling, fit_scaling
 from report.conftest import world
 
 

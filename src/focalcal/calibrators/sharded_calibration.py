@@ -14,9 +14,9 @@ from focalcal.base.files import make_folder, read_bytes
 from focalcal.base.remote import LocalCopy, is_remote, remote_exists, write_remote
 from focalcal.calibrators.base import Calibrator
 from focalcal.calibrators.record import FitRecord
-from focalcal.calibrators.temperature import TemperatureScaling, warn_at_bound
+from focalcal.calibrators.temperature_scaling import TemperatureScaling, warn_at_bound
 from focalcal.calibrators.uniform_mixture import has_zeros
-from focalcal.metrics.streaming.sharded import Placed, ShardFailure, ShardSet, accumulate, open_shards
+from focalcal.metrics.streaming.sharded_evaluation import Placed, ShardFailure, ShardSet, accumulate, open_shards
 from focalcal.metrics.streaming.workers import Engine, start_workers
 from focalcal.predictions import Predictions, PredictionsFile
 from focalcal.predictions.container import concatenate

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from focalcal.calibrators import CalibrationWarning, TemperatureScaling
 from focalcal.calibrators.base import keep_argmax
-from focalcal.calibrators.temperature import Objective
+from focalcal.calibrators.temperature_scaling import Objective
 from focalcal.predictions import Predictions, PredictionsFile, concatenate
 from focalcal.report.model_sources import Data, check_classes, same_predictions
 from focalcal.report.readings import pluralise

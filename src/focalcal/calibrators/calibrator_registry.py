@@ -11,13 +11,13 @@ from focalcal.calibrators.affine import DirichletCalibration, MatrixScaling, Vec
 from focalcal.calibrators.auto import AutoCalibration
 from focalcal.calibrators.base import Calibrator
 from focalcal.calibrators.binary import BetaCalibration, PlattScaling, QuadraticScaling
+from focalcal.calibrators.calibrator_file import read_json
 from focalcal.calibrators.ensemble import EnsembleTemperatureScaling
-from focalcal.calibrators.files import read_json
-from focalcal.calibrators.focal import FocalInverse, FocalTemperatureScaling
+from focalcal.calibrators.focal_inverse import FocalInverse, FocalTemperatureScaling
 from focalcal.calibrators.identity import Identity
 from focalcal.calibrators.one_vs_rest import HistogramBinning, IsotonicCalibration
 from focalcal.calibrators.structured import StructuredScaling
-from focalcal.calibrators.temperature import TemperatureScaling
+from focalcal.calibrators.temperature_scaling import TemperatureScaling
 
 
 class _Entry(NamedTuple):

@@ -2,7 +2,7 @@
 
 import io
 
-from focalcal.training import progress
+from focalcal.training import epoch_progress
 
 RECORD = {"epoch": 0, "train": {"loss": 0.5}, "val": {"error": 0.1, "nll": 0.4, "ece": 0.02}}
 
@@ -16,7 +16,7 @@ def show(display):
 
 
 def test_lines(capsys):
-    show(progress.progress_display(True, "tiny"))
+    show(epoch_progress.progress_display(True, "tiny"))
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("tiny: epoch 1/2  loss 0.500, validation error 10.0%, NLL 0.400, ECE 2.0%  0:0")
     assert lines[0].endswith(" left")
@@ -31,12 +31,12 @@ def test_bar(monkeypatch):
     monkeypatch.setattr("sys.stderr", terminal := Terminal())
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("TERM", "xterm")
-    show(progress.progress_display(True, "tiny"))
+    show(epoch_progress.progress_display(True, "tiny"))
     assert "epoch 1/2" in terminal.getvalue()
     assert "validation error 10.0%" in terminal.getvalue()
     assert "Something happened." in terminal.getvalue()
 
 
 def test_silence(capsys):
-    show(progress.progress_display(False, "tiny"))
+    show(epoch_progress.progress_display(False, "tiny"))
     assert capsys.readouterr().err == ""

@@ -72,7 +72,7 @@ def _scalings(path: Path) -> dict[str, Any]:
     """Return what is done to the predictions: nothing, and with a run directory also temperature scaling."""
     from focalcal.predictions import Predictions
     from focalcal.training import RunDirectory
-    from focalcal.training.evaluating import fit_temperature
+    from focalcal.training.evaluator import fit_temperature
 
     val = RunDirectory(path).predictions("val") if path.is_dir() else None
     if val is None or not val.is_file():

@@ -15,8 +15,8 @@ from focalcal.calibrators.base import (
     NoOptimumWarning,
     at_least_float32,
 )
+from focalcal.calibrators.calibrator_file import learned_number
 from focalcal.calibrators.ece_grid import ScaledScores, fit_temperature_on_grid
-from focalcal.calibrators.files import learned_number
 from focalcal.calibrators.record import Quality, quality, quality_of
 from focalcal.calibrators.uniform_mixture import UniformMixture, fit_uniform_mixture, has_zeros
 from focalcal.metrics.binning import check_bins
@@ -111,7 +111,7 @@ class TemperatureScaling(LogitCalibrator):
         return fit.temperature
 
     def _temperatures(self) -> tuple[float, ...]:
-        """The grid as plain numbers, whatever it was given as."""
+        """Return the grid as plain numbers, whatever it was given as."""
         return PAPER_GRID if self.grid is None else tuple(float(t) for t in self.grid)
 
     def _quality(self, preds: Predictions) -> tuple[Quality, Quality]:

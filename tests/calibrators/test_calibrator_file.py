@@ -14,7 +14,7 @@ from focalcal.calibrators import (
     VectorScaling,
     load_calibrator,
 )
-from focalcal.calibrators.files import learned_number, learned_tensor, write_json
+from focalcal.calibrators.calibrator_file import learned_number, learned_tensor, write_json
 from focalcal.predictions import Predictions
 from oracles.calibrators import build, validation
 from oracles.temperature import sampled_predictions

@@ -135,7 +135,7 @@ class GroupReplicates:
 
 
 def _residuals(gap: Array, means: Means) -> Residuals:
-    """Residuals of cells (cells, B), each taken to be at its middle."""
+    """Compute residuals of cells (cells, B), each taken to be at its middle."""
     grids = spread_on_grid(joined_middles().numpy(), np.ones(JOINED_CELLS), _NODES) @ -gap
     return Residuals(torch.from_numpy(np.ascontiguousarray(grids.T)), means.total, means.absolute_gap)
 
