@@ -70,7 +70,11 @@ def apply(
     file = open_input(path, reading)
     with spinner("applying"):
         given = file.read()
-        kept = save_calibrated(fitted, fitted.transform(given), file, target)
+        try:
+            calibrated = fitted.transform(given)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{calibrator} cannot be applied to {only}: {error}") from error
+        kept = save_calibrated(fitted, calibrated, file, target)
     if json:
         content = {"calibrator": calibrator.name, "method": fitted.method, **learned_numbers(fitted)}
         print_json({**content, "n": len(given), "of": given.of, "out": target.name, "kept_all_columns": kept})
