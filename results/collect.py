@@ -9,7 +9,7 @@ all), its history and what else it recorded, and writes a README with the comman
 second keeps the runs that are there already, where they are not among the new ones. The third needs nothing but this
 repository. All write the tables from the kept predictions, and put the paper's figures beside them where it has any. A
 figure whose predictions are not kept stays as it was measured when it was collected. Of translators, whose token
-predictions are far too large, translations are kept: the first two commands compare BLEU again from these.
+predictions are far too large, translations are kept: all three commands compare BLEU again from these.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from collect_translators import collect_translators
+from collect_translators import collect_translators, compare_again
 from focalcal.paper import published_figures
 from focalcal.sweeps.finished import INDEX, FinishedRun, finished_run, read_index, write_index
 from focalcal.sweeps.plan import PlannedRun
@@ -103,6 +103,9 @@ def _old_runs(folder: Path, replaced: Collection[str]) -> list[FinishedRun]:
 def again(name: str, *, bootstrap: int = 1000, results: Path = RESULTS) -> None:
     """Make the tables of a result again from its kept predictions; a row that they cannot give stays as it was."""
     folder = results / name
+    if (folder / CURVES).is_file():
+        compare_again(folder)
+        return
     runs = read_index(folder / "predictions")
     before = {objective: read_rows(folder / table) for objective, table in FILES.items()}
     order = list(dict.fromkeys(row.method for row in before["ece"]))

@@ -12,11 +12,13 @@ from pathlib import Path
 
 from focalcal.base.files import atomic_writer
 from focalcal.calibrators.temperature_scaling import Objective
+from focalcal.data import DATA_NAMES, load_data
 from focalcal.data.parallel_text import read_lines
+from focalcal.data.sentence_pairs import SentencePairs
 from focalcal.sweeps.bleu_differences import Translated, measure_differences, write_differences
 from focalcal.sweeps.plan import PlannedRun
-from focalcal.sweeps.result import CURVES, DIFFERENCES, FILES, translators_result
-from focalcal.sweeps.result_rows import Row, read_rows, write_rows
+from focalcal.sweeps.result import CURVES, DIFFERENCES, FILES, SweepResult, translators_result
+from focalcal.sweeps.result_rows import Row, read_rows, title, write_rows
 from focalcal.sweeps.translated_run import CurvePoint, TranslatedRun, peak_of, read_curves, write_curves
 from focalcal.sweeps.translation_result import TranslationResult
 from focalcal.training import RunDirectory, open_run
@@ -46,12 +48,7 @@ def collect_translators(sweep: Path, folder: Path, command: str, *, add: bool = 
     kept = [_kept(folder, old, loss, seed, references) for loss, seed in method_seeds(old.rows["ece"])]
     translated = {(one.method, one.seed): one for one in [*kept, *(TranslatedRun(run).translated() for run in runs)]}
     tables = old.joined(new)
-    order = method_seeds(tables.rows["ece"])
-    differences = measure_differences([translated[one] for one in order], references)
-    losses = tuple(dict.fromkeys(loss for loss, _ in order))
-    result = translators_result(
-        TranslationResult(tables.rows, tables.curves, differences, losses), runs[0].recipe.select
-    )
+    result = tables.compared(translated, references, runs[0].recipe.select)
     earlier = earlier_batches(folder / "README.md") if add else ""
 
     if not add:
@@ -61,14 +58,34 @@ def collect_translators(sweep: Path, folder: Path, command: str, *, add: bool = 
     for objective, name in FILES.items():
         write_rows(folder / name, tables.rows[objective])
     write_curves(folder / CURVES, tables.curves)
-    write_differences(folder / DIFFERENCES, differences)
+    write_differences(folder / DIFFERENCES, result.differences)
     for run in runs:
         _keep(translated[run.loss, run.seed], folder)
     paths = {f"{run.loss}-seed-{run.seed}": run.path for run in runs}
     copy_histories(paths, folder / "histories")
     how = how_it_was_made(folder, list(paths.values()), command, earlier)
     (folder / "README.md").write_text(result.to_markdown() + HOW + how, encoding="utf-8")
-    print(f"results/{folder.name}: {len(order)} runs, {len(runs)} of them new.")
+    print(f"results/{folder.name}: {len(translated)} runs, {len(runs)} of them new.")
+
+
+def compare_again(folder: Path) -> None:
+    """Compare the kept translations of a result anew: its differences of BLEU and what its README says of them.
+
+    Args:
+        folder: Of the result.
+    """
+    tables = _Tables.read(folder)
+    first = tables.rows["ece"][0]
+    test = load_data(next(name for name in DATA_NAMES if title(name) == first.dataset)).evaluation["test"]
+    assert isinstance(test, SentencePairs)
+    references = list(test.references)
+    runs = method_seeds(tables.rows["ece"])
+    translated = {(loss, seed): _kept(folder, tables, loss, seed, references) for loss, seed in runs}
+    result = tables.compared(translated, references, first.selection)
+    how = (folder / "README.md").read_text(encoding="utf-8").partition(HOW)[2]
+    write_differences(folder / DIFFERENCES, result.differences)
+    (folder / "README.md").write_text(result.to_markdown() + HOW + how, encoding="utf-8")
+    print(f"results/{folder.name}: {len(result.differences)} differences of BLEU, compared again.")
 
 
 @dataclass(frozen=True)
@@ -97,6 +114,15 @@ class _Tables:
         order = method_seeds(rows["ece"])
         curves = sorted([*self.curves, *other.curves], key=lambda one: order.index((one.method, one.seed)))
         return _Tables(rows, curves)
+
+    def compared(
+        self, translated: Mapping[tuple[str, int], Translated], references: Sequence[str], select: str
+    ) -> SweepResult:
+        """Compare the translations of all runs, and lay the result out as that of any sweep."""
+        order = method_seeds(self.rows["ece"])
+        differences = measure_differences([translated[one] for one in order], references)
+        losses = tuple(dict.fromkeys(loss for loss, _ in order))
+        return translators_result(TranslationResult(self.rows, self.curves, differences, losses), select)
 
     def check_place(self, new: "_Tables", folder: Path) -> None:
         """Refuse runs of other data or another network."""

@@ -27,8 +27,9 @@ _RECORDED = (
 
 _TRANSLATORS = (
     "`curves.csv`: BLEU and ECE by temperature; `translations/`: of the test set, with a beam of 5, at T = 1, at T of "
-    "the lowest validation ECE and at T of the highest BLEU; `bleu_differences.csv`: paired bootstrap between them. "
-    "Predictions of tokens are too large to be kept, so the tables cannot be made again from here."
+    "the lowest validation ECE and at T of the highest BLEU; `bleu_differences.csv`: paired bootstrap between them "
+    "(`python results/collect.py --again` makes them again). Predictions of tokens are too large to be kept, so the "
+    "tables cannot be made again from here."
 )
 
 

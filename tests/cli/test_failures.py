@@ -107,3 +107,25 @@ def test_interruption(focalcal, monkeypatch, over_confident):
     ran = focalcal("evaluate", over_confident)
     assert ran.code == 130
     assert (ran.out, ran.err) == ("", "focalcal: interrupted.\n")
+
+
+HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202e"
+
+
+def test_names_from_a_file_do_not_reach_the_terminal_as_commands(focalcal, refused, tmp_path):
+    rows = "".join(f'1.5,2,{HOSTILE},"{HOSTILE}\n{number % 2}"\n2,1,b,c\n' for number in range(30))
+    (tmp_path / "p.csv").write_text(f"logits_0,logits_1,labels,site\n{rows}", encoding="utf-8")
+    shown = focalcal("evaluate", tmp_path / "p.csv", "--no-intervals", "--by", "site").out
+    assert "\\x1b[31mred" in shown
+    assert "\\u202e" in shown
+    assert not set(HOSTILE[:1] + HOSTILE[-1] + "\x07\x9b") & set(shown)
+    said = refused("evaluate", tmp_path / f"{HOSTILE}.csv", "--no-intervals")
+    assert "\\x1b[31mred" in said
+    assert "\x1b" not in said
+
+
+def test_a_message_is_of_a_readable_length():
+    said = sentence(ValueError(f"{'a' * 10_000} is not the name of a class; correct {'b' * 10_000}."))
+    assert 2000 < len(said) < 3100
+    assert said.startswith("aaaa")
+    assert said.endswith("bbb.")

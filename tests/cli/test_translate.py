@@ -1,5 +1,6 @@
 """``focalcal translate``: lines, splits, references, and one sentence for what does not fit."""
 
+import io
 import json
 
 import pytest
@@ -41,6 +42,30 @@ def test_json(focalcal, run, tmp_path):
     assert len(found["translations"]) == 2
     assert set(found["bleu"]) == {"score", "signature", "lower_cased"}
     assert found["empty_lines"] == 0
+
+
+def test_stdin_is_read_like_a_file(focalcal, run, tmp_path, monkeypatch):
+    content = "\ufeffba\rde\r\nki\u2028lo\n".encode()
+    (tmp_path / "a.en").write_bytes(content)
+    (tmp_path / "a.de").write_text("de ba\nki\n")
+    ran = {}
+    for name in (tmp_path / "a.en", "-"):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+        ran[name] = focalcal("translate", run.path, "--input", name, "--reference", tmp_path / "a.de", "--beam", 1)
+        assert ran[name].code == 0
+    assert len({one.out for one in ran.values()}) == 1
+    assert ran["-"].out.count("\n") == 2
+
+
+def test_bad_stdin_is_one_sentence(refused, run, tmp_path, monkeypatch):
+    def given(content, *arguments):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+        return refused("translate", run.path, "--input", "-", *arguments)
+
+    (tmp_path / "a.de").write_text("ba\n")
+    assert "stdin, line 2 is not UTF-8" in given(b"ba\nd\xe9\n")
+    assert "stdin has 2 lines and a.de 1" in given(b"ba\nde\n", "--reference", tmp_path / "a.de")
+    assert "cannot be both --input and --reference" in given(b"ba\n", "--reference", "-")
 
 
 def test_what_does_not_fit_is_one_sentence(refused, run, tmp_path):

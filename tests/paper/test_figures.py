@@ -2,7 +2,9 @@ import csv
 import io
 import math
 import shutil
+import sys
 
+import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -13,6 +15,7 @@ from focalcal.paper.figures.figure import PaperFigure
 from focalcal.paper.figures.panels import Panel, Series, draw_panel
 from focalcal.paper.run_groups import group_runs, join_runs
 from focalcal.predictions import Predictions
+from paper.small_results import sweep_rows
 
 OF_RUNS = {
     "training": "svg",
@@ -149,7 +152,36 @@ def test_the_group_with_the_most_losses_is_drawn(result_folder, trained):
     assert FIGURES["focal-training"](groups).title.startswith("Digits, MLP")
 
 
-def test_figures_take_axes_and_keep_no_state(trained):
+def test_bars_need_every_metric(result_folder, trained):
+    translators = [row for row in sweep_rows(seeds=1) if row.metric != "error"]
+    folder = result_folder("translators", translators)
+    with pytest.raises(ValueError, match=r"bars needs a table\.csv with ece, ada_ece, classwise_ece before and after"):
+        build_figure("bars", [folder])
+    figure = bars(group_runs(find_results([folder, trained])))
+    assert figure.title == "Digits, MLP: calibration errors with 90% intervals, seed 0"
+    assert figure.notes[0].startswith("Chance makes a calibration error too large")
+
+
+def test_a_loss_looks_the_same_everywhere():
+    panel = Panel("", "x", "y", [Series(name, [0, 1], [0, 1]) for name in ("fl-3", "fl-3: 84.1", "γ = 3", "other")])
+    lines = draw_panel(panel, Figure().subplots()).get_lines()
+    assert [line.get_color() for line in lines] == ["#D55E00"] * 3 + ["#009E73"]
+    assert [line.get_label() for line in lines] == ["FL-3", "FL-3: 84.1", "γ = 3", "other"]
+
+
+def test_groups_of_one_network_are_told_apart_by_their_folder(result_folder):
+    groups = group_runs(find_results([result_folder("a"), result_folder("b")]))
+    assert [group.title for group in groups] == ["SST Binary, Tree-LSTM (a)", "SST Binary, Tree-LSTM (b)"]
+
+
+def test_figures_take_axes_and_keep_no_state(trained, tmp_path):
+    before = dict(matplotlib.rcParams)
+    for name in ("training", "focal-training", "gradient-factor", "bars", "reliability-training", "feature-norms"):
+        build_figure(name, [trained]).draw()
+    for name in ("optimum", "linear-model"):
+        build_figure(name).save(tmp_path / f"{name}.svg")
+    assert dict(matplotlib.rcParams) == before
+    assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
     figure = build_figure("bars", [trained])
     mine = Figure()
     axes = list(mine.subplots(1, 3).flat)

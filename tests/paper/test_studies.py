@@ -4,10 +4,11 @@ import pytest
 
 from focalcal.paper import find_results
 from focalcal.paper.cells import Measured
+from focalcal.paper.claims import judged
 from focalcal.paper.linear_model import FLIPPED, make_points, train_both, train_linear
 from focalcal.paper.loss_comparison import figure, is_lower
 from focalcal.paper.out_of_distribution import severity_records
-from focalcal.paper.pages import update_readme, write_pages
+from focalcal.paper.pages import check_readme, update_readme, write_pages
 from focalcal.paper.studies import STUDIES, find_study, study_markdown, study_records
 from focalcal.paper.temperature_choice import temperature_records
 from focalcal.sweeps.result_rows import Row
@@ -19,6 +20,9 @@ def test_differences_are_judged_by_intervals_or_seeds():
     assert is_lower(Measured(2.0, 3, 0.1), Measured(1.0, 3, 0.1)) is False
     assert is_lower(Measured(1.0, 3, 1.0), Measured(2.0, 3, 1.0)) is None
     assert is_lower(Measured(3.0, interval=(2.0, 4.0)), Measured(1.0, interval=(0.5, 1.5))) is False
+    # Intervals of half-width 1 each overlap at a distance of 1.5, which is more than √2.
+    assert is_lower(Measured(1.0, interval=(0.0, 2.0)), Measured(2.5, interval=(1.5, 3.5))) is True
+    assert is_lower(Measured(1.0, interval=(0.0, 2.0)), Measured(2.4, interval=(1.4, 3.4))) is None
     assert is_lower(Measured(1.0), Measured(2.0)) is None
 
 
@@ -55,6 +59,45 @@ def test_claims_follow_the_numbers(result_folder):
         claims["FL-3 has a lower ECE than cross-entropy before temperature scaling."].verdict == "cannot be tested here"
     )
     assert claims["FLSD-53 has a best temperature near 1, from 0.9 to 1.1."].verdict == "does not hold"
+
+
+def test_a_difference_that_may_be_chance_decides_nothing(result_folder):
+    rows = [row for loss in ("cross-entropy", "flsd-53") for row in sweep_rows(losses=(loss,), seeds=1)]
+    found = find_results([result_folder(rows=rows)])
+    claims = {claim.text: claim for claim in find_study("calibration").claims(found)}
+    lower = claims["FLSD-53 has a lower ECE than cross-entropy before temperature scaling."]
+    assert (lower.verdict, lower.evidence) == ("undecided", "sst: 7.00 [6.00, 8.00] against 7.00 [6.00, 8.00].")
+    cost = "Focal loss does not cost accuracy: the error of FLSD-53 is not significantly above cross-entropy's."
+    assert claims[cost].verdict == "holds"
+
+
+def test_verdicts_count_what_is_undecided():
+    cases = [(True, "a"), (None, "b"), (False, "c")]
+    assert judged("…", cases).verdict == "holds in 1 of 3, undecided in 1"
+    assert judged("…", cases).evidence == "a (yes); b (undecided); c (no)."
+    assert judged("…", cases).example() == "yes: a; no: c; undecided: b"
+    assert judged("…", cases[1:]).verdict == "does not hold in 1 of 2, undecided in 1"
+    assert judged("…", [cases[2]] * 2).verdict == "does not hold"
+
+
+def test_a_claim_on_training_holds_with_every_seed(result_folder):
+    folder = result_folder(rows=sweep_rows(losses=("cross-entropy",)))
+    rising, falling = (
+        [
+            {"epoch": place, "train": {"nll": 1 - place / 4}, "test": dict.fromkeys(_MEASURED, nll)}
+            for place, nll in enumerate(nlls)
+        ]
+        for nlls in ((0.5, 0.3, 0.4), (0.5, 0.4, 0.3))
+    )
+    for seed, epochs in enumerate((rising, falling)):
+        file = folder / "histories" / f"cross-entropy-seed-{seed}.jsonl"
+        file.write_text("".join(json.dumps(epoch) + "\n" for epoch in epochs))
+    claim = find_study("miscalibration").claims(find_results([folder]))[0]
+    assert claim.verdict == "does not hold"
+    assert claim.evidence == "sst: 0.30 after epoch 2, 0.40 after 3; training 0.75, 0.50 (with 1 of 2 seeds)."
+
+
+_MEASURED = ("nll", "ece", "error", *(f"{what}_{part}" for what in ("nll", "entropy") for part in ("right", "wrong")))
 
 
 def _lowered(row):
@@ -118,3 +161,5 @@ def test_pages(trained, tmp_path):
     readme.write_text("nothing", encoding="utf-8")
     with pytest.raises(ValueError, match="has no place for the claims"):
         update_readme(readme, headlines)
+    with pytest.raises(ValueError, match="has no place for the claims"):
+        check_readme(readme)

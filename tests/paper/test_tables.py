@@ -157,6 +157,27 @@ def test_names():
 def test_folders_without_what_a_table_needs_are_refused(result_folder, tmp_path):
     folder = result_folder()
     found = find_results([folder])
-    with pytest.raises(ValueError, match="sst holds nothing for the table ood-auroc: it needs ood_auroc"):
+    with pytest.raises(ValueError, match=r"sst holds nothing for the table ood-auroc: it needs runs with.*data\.ood="):
         check_filled(build_table(TABLES["ood-auroc"], found), found)
     check_filled(build_table(TABLES["ece"], found), found)
+    without = find_results([result_folder("without", test=False)])
+    with pytest.raises(ValueError, match=r"early-stopping: it needs runs that measured.*record\.test_every=1"):
+        check_filled(build_table(TABLES["early-stopping"], without), without)
+
+
+def test_two_tables_are_one_document():
+    both = [build_table(name) for name in named_tables("nll")]
+    assert [one["name"] for one in json.loads(to_json(*both))] == ["nll-pre", "nll-post"]
+    rows = list(csv.DictReader(io.StringIO(to_csv(*both))))
+    assert len(rows) == 2 * 121
+    assert {row["table"] for row in rows} == {"nll-pre", "nll-post"}
+    assert to_markdown(*both).count("## NLL") == 2
+    assert to_latex(*both).count(r"\begin{table*}") == 2
+
+
+def test_a_name_cannot_become_an_option_of_latex(result_folder, tmp_path):
+    result_folder("odd", sweep_rows("[3pt] *~^\\{x}", "Net<1|2>", seeds=1))
+    line = to_latex(build_table(TABLES["error"], find_results([tmp_path / "results"]))).split("\n")[-6]
+    assert line.startswith(
+        r"{}[3pt] *\textasciitilde{}\textasciicircum{}\textbackslash{}\{x\} & Net$<$1$|$2$>$ & odd & "
+    )

@@ -1,23 +1,29 @@
 """Files that were made to break a reader: each is one sentence that names the file, and takes no more than it holds."""
 
+import io
 import json
+import re
 import struct
+import tracemalloc
 import zipfile
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from focalcal.base.files import make_folder, parse_json
-from focalcal.calibrators import TemperatureScaling, load_calibrator
+from focalcal.calibrators import AutoCalibration, TemperatureScaling, load_calibrator
 from focalcal.data.encoded_images import read_parquet_images
 from focalcal.data.own_texts import read_text_table
 from focalcal.data.parallel_text import read_parallel
 from focalcal.metrics import evaluate
 from focalcal.plots.training_history import training_curves
 from focalcal.predictions import Predictions, open_predictions
+from focalcal.predictions.formats import jsonl
 from focalcal.recipes import load_recipe
 from focalcal.training.run_directory import open_run, read_evaluation, read_history
+from reliability.checks import limited
 
 READ_TEXTS = partial(read_text_table, text_column="text", label_column="label")
 READ_IMAGES = partial(read_parquet_images, image_column="img", label_column="label", num_classes=9, size=8)
@@ -112,6 +118,82 @@ def test_offsets_of_ids_of_another_shape(tmp_path, shape):
     refusal(Predictions.load, path)
 
 
+ENTRIES = {"logits": ("F64", [2, 2], [0, 32]), "labels": ("I64", [2], [32, 48])}
+
+
+def safetensors(path, entries, metadata=None):
+    header = {
+        name: dict(zip(("dtype", "shape", "data_offsets"), entry, strict=True)) for name, entry in entries.items()
+    }
+    text = json.dumps(header if metadata is None else {"__metadata__": metadata, **header}).encode()
+    data = np.array([1.0, 2, 2, 1]).tobytes() + np.array([1, 0, 0, 0]).tobytes()
+    ends = [entry[2][1] for entry in entries.values()]
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data[: max(ends)])
+
+
+def test_arrays_that_overlap_or_leave_a_hole(tmp_path):
+    path = tmp_path / "p.safetensors"
+    safetensors(path, ENTRIES)
+    assert Predictions.load(path).labels.tolist() == [1, 0]
+    for offsets in ([16, 32], [40, 56], [48, 64]):
+        safetensors(path, {**ENTRIES, "labels": ("I64", [2], offsets)})
+        assert "do not lie one behind the other" in refusal(Predictions.load, path)
+
+
+@pytest.mark.parametrize("tolerance", ["inf", "nan", "-1", "x" * 10_000, "1e400"])
+def test_a_tolerance_that_no_sum_can_miss(tmp_path, tolerance):
+    entries = {"probs": ENTRIES["logits"], "labels": ENTRIES["labels"]}
+    facts = {"focalcal": "1", "kind": "probs", "row_sum_tolerance": tolerance}
+    safetensors(tmp_path / "p.safetensors", entries, facts)
+    assert "row_sum_tolerance must be a number" in refusal(Predictions.load, tmp_path / "p.safetensors")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_an_archive_with_two_arrays_of_one_name(tmp_path):
+    with zipfile.ZipFile(tmp_path / "p.npz", "w") as archive:
+        for name, array in (("logits", np.eye(2)), ("labels", np.arange(2)), ("labels", np.arange(2)[::-1])):
+            content = io.BytesIO()
+            np.save(content, array)
+            archive.writestr(f"{name}.npy", content.getvalue())
+    assert "it holds two arrays 'labels'" in refusal(Predictions.load, tmp_path / "p.npz")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"candidates": []}, "no candidate was taken"),
+        ({"members": []}, "do not sum to 1"),
+        ({"weight": float("nan")}, "weight is not a number"),
+        ({"weight": -0.5}, "weight is -0.5"),
+    ],
+)
+def test_a_damaged_mixture(tmp_path, change, reason):
+    path = tmp_path / "auto.json"
+    content = mixture(path)
+    if "weight" in change:
+        content["learned"]["members"][0].update(change)
+    else:
+        content["learned"].update(change)
+    path.write_text(json.dumps(content))
+    assert reason in refusal(load_calibrator, path)
+
+
+def test_a_mixture_of_equal_shares_is_loaded(tmp_path):
+    """Members of the same weight were compared with each other."""
+    path = tmp_path / "auto.json"
+    content = mixture(path)
+    member = content["learned"]["members"][0]
+    content["learned"]["members"] = [{**member, "weight": 0.5}, {**member, "weight": 0.5}]
+    path.write_text(json.dumps(content))
+    assert [weight for weight, _ in load_calibrator(path).members_] == [0.5, 0.5]
+
+
+def mixture(path):
+    logits = np.random.default_rng(0).normal(size=(60, 3)) + np.eye(3)[np.arange(60) % 3]
+    AutoCalibration(combine="choose").fit(Predictions.from_logits(logits, np.arange(60) % 3)).save(path)
+    return json.loads(path.read_text())
+
+
 def parquet_with_metadata(path, key, value):
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -174,11 +256,31 @@ def test_a_chain_of_three_thousand_recipes(tmp_path):
         "epochs: !!binary x\n",
         "epochs: !!omap x\n",
         "? [a, b]\n: 1\n",
+        "a: &a {x: 1, y: 2}\n"
+        + "".join(f"{b}: &{b} {{<<: [{', '.join([f'*{a}'] * 9)}]}}\n" for a, b in pairwise("abcdefghij")),
+        f"epochs: 1{':59' * 100_000}\n",
+        f"epochs: 0x{'f' * 9000}\n",
+        f"epochs: !!int '0b{'1' * 9000}'\n",
+        f"epochs: {'9' * 500}.5\n",
+        f"data: {'x' * 100_000}\n",
+        f"data: {{name: {'x' * 100_000}}}\n",
+        f"extends: {'x' * 5000}\n",
+        f"extends: {'x' * 5000}.yaml\n",
+        "extends: ../../../../x\n",
+        'extends: "digits/\\0mlp"\n',
     ],
 )
 def test_a_recipe_that_is_a_bomb_or_has_a_wrong_tag(tmp_path, text):
     (tmp_path / "recipe.yaml").write_text(text)
-    assert len(refusal(load_recipe, tmp_path / "recipe.yaml")) < 1000
+    with limited(20):
+        assert len(refusal(load_recipe, tmp_path / "recipe.yaml")) < 1000
+
+
+def test_aliases_and_merge_keys_of_a_plausible_size(tmp_path):
+    (tmp_path / "recipe.yaml").write_text(
+        "extends: digits/mlp\noptimizer: &o {name: sgd, lr: 0.1}\nprotocols: {long: {optimizer: {<<: *o, lr: 0.2}}}\n"
+    )
+    assert load_recipe(tmp_path / "recipe.yaml", ["protocol=long"]).optimizer.lr == 0.2
 
 
 @pytest.mark.parametrize("change", ["!!bool x", "!!timestamp x", "!!int 'x'", "!!float x", DEEP, "&a [*a]"])
@@ -199,6 +301,64 @@ def test_a_calibrator_with_a_number_that_is_none(tmp_path, number):
     refusal(load_calibrator, path)
     path.write_text(text.replace(f'"samples": {content["fitted_on"]["samples"]}', f'"samples": {number}'))
     refusal(load_calibrator, path)
+
+
+ROW = '{"logits": [1.5, 0.5], "labels": 0}\n'
+LINES = {
+    "a key twice": ('{"logits": [1.5, 0.5], "labels": 0, "labels": 1}\n', "row 1 is not JSON .it has a key twice"),
+    "millions of lists": (
+        '{"logits": [1.5, 0.5], "labels": 0, "x": [' + "[]," * 1_000_000 + "[]]}\n",
+        "row 1 is not JSON .it has more than 1,000,000 lists",
+    ),
+    "a label that no class has": ('{"logits": [1.5, 0.5], "labels": 1e30}\n', "The label of row 1 is 1e.30;"),
+    "a label of 400 digits": ('{"logits": [1.5, 0.5], "labels": ' + 400 * "9" + "}\n", "The label of row 1 is inf;"),
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_lines_of_json_that_others_would_read_as_something_else(tmp_path, line):
+    text, sentence = LINES[line]
+    (tmp_path / "p.jsonl").write_text(ROW + text)
+    assert re.search(sentence, refusal(Predictions.load, tmp_path / "p.jsonl"))
+
+
+def test_a_line_of_json_without_an_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(jsonl, "_LONGEST_LINE", 1000)
+    (tmp_path / "p.jsonl").write_text(ROW + '{"logits": [' + 2000 * "1.5, ")
+    assert "row 1 has more than 1,000 bytes" in refusal(Predictions.load, tmp_path / "p.jsonl")
+
+
+def test_only_what_is_needed_of_a_line_is_kept_in_memory(tmp_path):
+    note = 100_000 * "a"
+    (tmp_path / "p.jsonl").write_text(500 * f'{{"logits": [1.5, 0.5], "labels": 0, "note": "{note}"}}\n')
+    tracemalloc.start()
+    try:
+        assert len(Predictions.load(tmp_path / "p.jsonl")) == 500
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "name", [" weights", "weights ", "\tids", " logits_2", "labels\0", "\u200blabel", "logits_2\u00a0"]
+)
+def test_a_column_whose_name_has_something_invisible_in_it(tmp_path, name):
+    """A header with a space behind each comma: the weights were left out in silence."""
+    (tmp_path / "p.csv").write_text(f"logits_0,logits_1,{name}\n1,2,1\n")
+    assert repr(name) in refusal(Predictions.load, tmp_path / "p.csv")
+    (tmp_path / "p.jsonl").write_text(json.dumps({"logits_0": 1.5, "logits_1": 2.5, name: 1}))
+    assert repr(name) in refusal(Predictions.load, tmp_path / "p.jsonl")
+
+
+def test_a_column_with_a_space_in_its_name_can_be_named(tmp_path):
+    (tmp_path / "p.csv").write_text("logits_0,logits_1,labels, weights\n1,2,1,5\n")
+    assert Predictions.load(tmp_path / "p.csv", weights_key=" weights").weights.tolist() == [5]
+
+
+@pytest.mark.parametrize("name", ["logits_99999999999", "logits_" + 5000 * "9", "logits_3"])
+def test_a_column_with_the_number_of_no_class(tmp_path, name):
+    (tmp_path / "p.csv").write_text(f"logits_0,logits_1,{name},labels\n1,2,3,1\n")
+    assert "are not numbered 0 to 2" in refusal(Predictions.load, tmp_path / "p.csv")
 
 
 def test_numbers_of_json_are_never_larger_than_floats():

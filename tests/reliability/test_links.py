@@ -63,7 +63,23 @@ def test_links_inside_of_a_folder_and_a_folder_that_is_a_link_are_fine(tmp_path)
         check_links(tmp_path / "run")
 
 
-@pytest.mark.parametrize("folder", ["/etc/x", "../x", "a/../../x", "a/b/../../../x"])
+def test_a_task_whose_folder_is_a_link_out_of_its_sweep(tmp_path):
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "away").symlink_to(tmp_path)
+    (tmp_path / "sweep" / "inside").symlink_to("real")
+    for folder, is_outside in (("away", True), ("away/x", True), ("inside", False)):
+        tasks = tmp_path / "sweep" / "tasks.jsonl"
+        tasks.write_text(f'{{"recipe": "digits/mlp", "changes": [], "out": "{folder}"}}\n')
+        if is_outside:
+            with pytest.raises(ValueError, match=r"tasks\.jsonl, line 1, .* is not a folder of the sweep, but a link"):
+                read_task(tasks, 0)
+        else:
+            assert read_task(tasks, 0).path == tasks.parent / folder
+
+
+@pytest.mark.parametrize(
+    "folder", ["/etc/x", "../x", "a/../../x", "a/b/../../../x", "a\\u0000b", 300 * "a", 3000 * "é"]
+)
 def test_a_task_names_no_folder_outside_of_its_sweep(tmp_path, folder):
     (tmp_path / "tasks.jsonl").write_text(f'{{"recipe": "digits/mlp", "changes": [], "out": "{folder}"}}\n')
     with pytest.raises(ValueError, match=r"tasks\.jsonl, line 1, is not a task of a sweep \(.* is not a folder of"):

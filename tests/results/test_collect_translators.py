@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from collect import collect
+from collect import again, collect
 from focalcal.paper.figures import build_figure
 from focalcal.paper.result_folders import find_results
 from focalcal.paper.studies import STUDIES, study_markdown
@@ -98,7 +98,20 @@ def test_differences_are_the_paired_bootstrap_of_the_kept_translations(results, 
         measure_bleu(systems["fl-1"], references).score - measure_bleu(systems["cross-entropy"], references).score,
         abs=1e-5,
     )
-    assert found.p_value == pytest.approx(expected.p_value, rel=1e-5)
+    assert found.sacrebleu_p_value == pytest.approx(expected.p_value, rel=1e-5)
+    assert found.p_value == pytest.approx(expected.difference.p_value, rel=1e-5)
+    low, high = expected.difference.interval
+    assert (found.low, found.high) == pytest.approx((-high, -low), rel=1e-5, abs=1e-9)
+
+
+def test_translations_are_compared_again_without_the_runs(results, runs, tmp_path, monkeypatch):
+    shutil.copytree(results / "multi30k", tmp_path / "multi30k")
+    (tmp_path / "multi30k" / "bleu_differences.csv").unlink()
+    data = open_run(runs / "fl-1" / "seed-0").data()
+    monkeypatch.setattr("collect_translators.load_data", lambda name: {"multi30k": data}[name])
+    again("multi30k", results=tmp_path)
+    for file in (results / "multi30k").rglob("*.*"):
+        assert (tmp_path / file.relative_to(results)).read_bytes() == file.read_bytes(), file
 
 
 def test_translations_of_another_test_set_are_refused(added, runs, tmp_path):

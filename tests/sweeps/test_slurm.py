@@ -83,6 +83,11 @@ def test_submitting(tmp_path, monkeypatch):
         ("{}\n", -1, "no task -1"),
         ("{}\n", 0, "line 1, is not a task of a sweep"),
         ("[3]\n", 0, "line 1, is not a task of a sweep"),
+        ('{"recipe": "digits/mlp", "changes": [], "out": 3}\n', 0, "recipe and out must be texts, and changes a list"),
+        ('{"recipe": "digits/mlp", "changes": "a=1", "out": "x"}\n', 0, "recipe and out must be texts, and changes a"),
+        ('{"recipe": null, "changes": [], "out": "x"}\n', 0, "recipe and out must be texts, and changes a list"),
+        ('{"recipe": "digits/mlp", "changes": [1], "out": "x"}\n', 0, "recipe and out must be texts, and changes a"),
+        ('{"recipe": "digits/mlp", "out": "x"}\n', 0, "it must have recipe, changes and out"),
         ('{"recipe": "digits/nothing", "changes": [], "out": "x"}\n', 0, "There is no recipe digits/nothing"),
     ],
 )

@@ -12,9 +12,9 @@ from oracles.translation import greedy, slow_beam_search
 SUBWORDS = 13
 
 
-def network(norm="pre", seed=0, scale=3.0, **options):
+def network(norm="pre", seed=0, scale=3.0, kind=Transformer, **options):
     torch.manual_seed(seed)
-    net = Transformer(SUBWORDS, layers=2, width=16, feedforward=32, heads=2, norm=norm, **options).double().eval()
+    net = kind(SUBWORDS, layers=2, width=16, feedforward=32, heads=2, norm=norm, **options).double().eval()
     with torch.no_grad():
         net.embedding.weight *= scale  # so that some continuations are much likelier than others
     return net
@@ -48,6 +48,36 @@ def test_a_beam_of_one_is_greedy(seed):
     net, rows = network(seed=seed), sentences(5, 8, seed)
     found = search_beams(net, batch(rows), beam=1, length_penalty=0.0)
     assert [list(one.tokens) for one in found] == [greedy(net, row) for row in rows]
+
+
+class Coarse(Transformer):
+    """A network whose outputs are multiples of ½, so that many are equal."""
+
+    def forward(self, inputs):
+        return super().forward(inputs).mul(2).round() / 2
+
+    def step(self, tokens, state):
+        return super().step(tokens, state).mul(2).round() / 2
+
+
+@pytest.mark.parametrize("beam", [1, 2, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_of_equally_likely_subwords_the_first_goes_on(beam, seed):
+    net, rows = network(seed=seed, scale=2.0, kind=Coarse), sentences(4, 6, seed)
+    found = search_beams(net, batch(rows), beam=beam)
+    assert [list(one.tokens) for one in found] == [slow_beam_search(net, row, beam)[0] for row in rows]
+    if beam == 1:
+        assert [list(one.tokens) for one in found] == [greedy(net, row) for row in rows]
+
+
+def test_outputs_that_are_not_finite_are_named():
+    net, source = network(), batch(sentences(2, 3))
+    with pytest.raises(ValueError, match="divided by a temperature of 1e-310, are not finite: take a higher"):
+        search_beams(net, source, temperature=1e-310)
+    with torch.no_grad():
+        net.embedding.weight[5] = math.nan
+    with pytest.raises(ValueError, match="a network whose training did not diverge"):
+        search_beams(net, source)
 
 
 def test_a_sentence_is_translated_alike_alone_and_beside_others():
@@ -95,7 +125,8 @@ def test_a_wide_beam_finds_no_less_likely_translation_than_a_greedy_one():
         ({"beam": True}, "beam must be a whole number"),
         ({"temperature": 0.0}, "temperature must be a number above 0"),
         ({"temperature": math.nan}, "temperature must be a number above 0"),
-        ({"length_penalty": -1.0}, "length_penalty must be a number of at least 0"),
+        ({"length_penalty": -1.0}, "length_penalty must be a number from 0 to 20"),
+        ({"length_penalty": 1000.0}, "length_penalty must be a number from 0 to 20, got 1000"),
         ({"max_length": 0}, "max_length must be at least 1"),
     ],
 )

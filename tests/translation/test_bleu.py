@@ -8,9 +8,10 @@ import pytest
 import sacrebleu
 
 from focalcal.translation import compare_bleu, measure_bleu
-from focalcal.translation.bleu import bleu_interval
+from focalcal.translation.bleu import bleu_interval, measure_change
 
 REFERENCES = [f"the {animal} runs through the {place} ." for animal in ("dog", "Cat", "horse") for place in "ABCDEFGH"]
+MIXED = [line.replace("through", "across") if number % 3 else line for number, line in enumerate(REFERENCES)]
 WORSE = [line.replace("runs", "walks") if number % 2 else line for number, line in enumerate(REFERENCES)]
 
 
@@ -83,6 +84,46 @@ def test_the_interval_is_that_of_resampled_corpora():
     again = np.random.default_rng(3).multinomial(40, np.full(40, 1 / 40), 20)
     assert (again == draws[:20]).all()
     assert (few_low, few_high) == pytest.approx((min(scores), max(scores)))
+
+
+def test_a_difference_has_the_interval_of_corpora_drawn_alike_for_both():
+    change = measure_change(WORSE, MIXED, REFERENCES, level=1.0, samples=20, seed=3)
+    draws = np.random.default_rng(3).multinomial(24, np.full(24, 1 / 24), 20)
+    found = []
+    for counts in draws:
+        rows = np.repeat(np.arange(24), counts)
+        ours, theirs, references = ([texts[i] for i in rows] for texts in (WORSE, MIXED, REFERENCES))
+        found.append(measure_bleu(ours, references).score - measure_bleu(theirs, references).score)
+    assert change.interval == pytest.approx((min(found), max(found)))
+    assert change.value == pytest.approx(measure_bleu(WORSE, REFERENCES).score - measure_bleu(MIXED, REFERENCES).score)
+    assert change.p_value == pytest.approx(
+        min(1, 2 * (min(sum(x <= 0 for x in found), sum(x >= 0 for x in found)) + 1) / 21)
+    )
+
+
+def test_a_p_value_is_below_a_tenth_where_the_interval_excludes_0():
+    worse, same = (
+        measure_change(WORSE, REFERENCES, REFERENCES, samples=400),
+        measure_change(MIXED, MIXED, REFERENCES, samples=50),
+    )
+    assert worse.interval[1] < 0
+    assert worse.p_value < 0.1
+    assert (same.value, same.interval, same.p_value) == (0, (0, 0), 1)
+
+
+def test_of_equally_good_systems_one_in_ten_differs_by_the_interval_and_more_by_sacrebleu():
+    generator, wrong, right = np.random.default_rng(0), [], []
+    for _ in range(40):  # of each sentence, either system has the better translation
+        swap = generator.random(24) < 0.5
+        ours, theirs = (
+            [a if swapped is way else b for a, b, swapped in zip(WORSE, REFERENCES, swap.tolist(), strict=True)]
+            for way in (True, False)
+        )
+        one = compare_bleu({"a": ours, "b": theirs}, REFERENCES, samples=40)[1]
+        right.append(one.difference.p_value < 0.1)
+        wrong.append(one.p_value < 0.1)
+    assert np.mean(right) < np.mean(wrong)
+    assert np.mean(right) < 0.2
 
 
 def test_one_perfect_sentence_has_no_spread():

@@ -58,3 +58,16 @@ def test_a_vocabulary_that_does_not_match_is_refused(vocabulary):
 
 def test_no_lines_are_no_problem(model, vocabulary):
     assert translate(model, vocabulary, []).texts == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "error", "sentence"),
+    [
+        ("ba de", TypeError, "must be a sequence of texts"),
+        (["ba", None], TypeError, "Sentence 2 is NoneType, not text"),
+        (["ba", "d\udce9"], ValueError, "Sentence 2 holds half a character"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_refused(model, vocabulary, lines, error, sentence):
+    with pytest.raises(error, match=sentence):
+        translate(model, vocabulary, lines)

@@ -17,7 +17,12 @@ from typing import Any, BinaryIO
 
 # Text that is read whole: JSON, YAML, a history. Nobody writes more of it.
 LARGEST_TEXT = 256 * 2**20
-_DEEPEST_JSON = 100
+# An empty list in text has two bytes, and 56 and more in memory.
+_DEEPEST_JSON, _MOST_LISTS = 100, 1_000_000
+_TOO_DEEP, _TOO_MANY = "it is nested too deeply", f"it has more than {_MOST_LISTS:,} lists and objects"
+_NOT_TEXT, _TWICE = "it is not UTF-8 text", "it has a key twice"
+# What is wrong with text that other readers take as JSON.
+REFUSED_JSON = (_TOO_DEEP, _TOO_MANY, _TWICE)
 # What unpacks to more than this, and to more than 200 times its size, is a bomb.
 PLAUSIBLE_BYTES, PLAUSIBLE_RATIO = 2**30, 200
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
@@ -154,28 +159,39 @@ def read_text(path: str | os.PathLike[str], at_most: int = LARGEST_TEXT) -> str:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON that anybody may have written: nested at most 100 deep, and every number fits a float64.
+    """Parse JSON that anybody may have written: at most a million lists, 100 deep, and every number fits a float64.
 
-    Whole numbers beyond 64 bits become floats, and beyond those infinity, which checks of finite numbers refuse.
+    Whole numbers beyond 64 bits become floats, and beyond those infinity, which checks of finite numbers refuse. An
+    object with a key twice is refused, of which Python would silently take the last.
 
     Raises:
-        json.JSONDecodeError: It is not JSON, or nested deeper.
+        json.JSONDecodeError: It is not JSON, is larger or nested deeper, or has a key twice.
 
     Examples:
         >>> parse_json('{"a": [1, 1.5, 1e400]}'), parse_json("1" + "0" * 400)
         ({'a': [1, 1.5, inf]}, inf)
     """
+    opening = ("[", "{") if isinstance(text, str) else (b"[", b"{")
+    if sum(map(text.count, opening)) > _MOST_LISTS:  # type: ignore[arg-type]
+        raise json.JSONDecodeError(_TOO_MANY, "", 0)
     try:
-        content = json.loads(text, parse_int=_parse_integer)
+        content = json.loads(text, parse_int=_parse_integer, object_pairs_hook=_unique)
     except RecursionError:
-        raise json.JSONDecodeError("it is nested too deeply", "", 0) from None
+        raise json.JSONDecodeError(_TOO_DEEP, "", 0) from None
     except UnicodeDecodeError:
-        raise json.JSONDecodeError("it is not UTF-8 text", "", 0) from None
+        raise json.JSONDecodeError(_NOT_TEXT, "", 0) from None
     level, depth = [content], 0
     while level := [item for outer in level if isinstance(outer, list | dict) for item in _items(outer)]:
         depth += 1
         if depth > _DEEPEST_JSON:
-            raise json.JSONDecodeError("it is nested too deeply", "", 0)
+            raise json.JSONDecodeError(_TOO_DEEP, "", 0)
+    return content
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise json.JSONDecodeError(_TWICE, "", 0)
     return content
 
 

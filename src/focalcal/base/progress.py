@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ if TYPE_CHECKING:  # rich takes a while to import, and most calls show nothing
     from rich.progress import Progress, ProgressColumn
 
 T = TypeVar("T")
+# Control characters, with which text moves the cursor or writes to the clipboard, and those that turn its direction.
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def on_terminal() -> bool:
@@ -20,7 +23,19 @@ def on_terminal() -> bool:
 
 def note(sentence: str, about: str = "focalcal") -> None:
     """Print one line to stderr."""
-    print(f"{about}: {sentence}", file=sys.stderr, flush=True)
+    print(visible(f"{about}: {sentence}"), file=sys.stderr, flush=True)
+
+
+def visible(text: str) -> str:
+    r"""Write characters that a terminal would obey, instead of showing them, as escapes: names may come from anybody.
+
+    Line breaks and tabs stay.
+
+    Examples:
+        >>> print(visible("\x1b[2J all gone"))
+        \x1b[2J all gone
+    """
+    return _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def progress_bar(*columns: ProgressColumn | str, transient: bool = False) -> Progress:

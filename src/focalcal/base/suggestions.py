@@ -1,4 +1,4 @@
-"""Suggestions for misspelt names."""
+"""Names and values in messages: what was probably meant, and no more of it than helps."""
 
 import difflib
 from collections.abc import Iterable
@@ -14,6 +14,16 @@ def nearest_name(wrong: object, known: Iterable[str], cutoff: float = 0.5) -> st
     by_plain_form = {_plain(name): name for name in known}
     found = difflib.get_close_matches(_plain(str(wrong)), by_plain_form, n=1, cutoff=cutoff)
     return by_plain_form[found[0]] if found else None
+
+
+def shortened(text: str, at_most: int = 200) -> str:
+    """Return the beginning of a text that may be of any length.
+
+    Examples:
+        >>> shortened("digits"), shortened("digits", 3)
+        ('digits', 'dig…')
+    """
+    return text if len(text) <= at_most else f"{text[:at_most]}…"
 
 
 def did_you_mean(wrong: object, known: Iterable[str], cutoff: float = 0.5) -> str:

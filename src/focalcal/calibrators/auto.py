@@ -15,6 +15,7 @@ from focalcal.base.markdown import markdown_table
 from focalcal.calibrators.affine import warn_of_missing_classes
 from focalcal.calibrators.base import CalibrationWarning, Calibrator, LogitCalibrator, NoInformationWarning
 from focalcal.calibrators.binary import BetaCalibration, PlattScaling, QuadraticScaling
+from focalcal.calibrators.calibrator_file import learned_number
 from focalcal.calibrators.cross_validation import (
     Build,
     draw_folds,
@@ -258,11 +259,13 @@ class AutoCalibration(LogitCalibrator):
         return {"members": members, "candidates": table}
 
     def _restore(self, learned: Mapping[str, Any]) -> None:
-        members = [(float(content["weight"]), self._restore_member(content)) for content in learned["members"]]
-        if not members or abs(sum(weight for weight, _ in members) - 1) > 1e-6 or min(members)[0] < 0:
+        members = [(learned_number(one, "weight", 0, 1), self._restore_member(one)) for one in learned["members"]]
+        if abs(sum(weight for weight, _ in members) - 1) > 1e-6:
             raise ValueError("the members' weights do not sum to 1")
         self.members_ = tuple(members)
         self.candidates_ = tuple(Candidate.from_dict(content) for content in learned["candidates"])
+        if not any(one.weight > 0 for one in self.candidates_):
+            raise ValueError("no candidate was taken")
 
     def _restore_member(self, content: Mapping[str, Any]) -> Calibrator:
         member = _MEMBERS[content["method"]](**content["parameters"])

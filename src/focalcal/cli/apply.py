@@ -20,6 +20,8 @@ from focalcal.report.readings import describe_measure, pluralise
 if TYPE_CHECKING:
     from focalcal.calibrators import Calibrator
 
+_LOST = ", without the other columns, which an --out of the input's kind keeps"
+
 
 @pack_options("reading", READ_OPTIONS)
 @pack_fields("sharded", ShardOptions)
@@ -55,6 +57,7 @@ def apply(
     """
     from focalcal.calibrators import load_calibrator
     from focalcal.predictions.formats import find_format
+    from focalcal.predictions.formats.rewriting import has_other_columns
 
     fitted = load_calibrator(calibrator)
     if are_shards(predictions, sharded):
@@ -67,7 +70,11 @@ def apply(
     file = open_input(path, reading)
     with spinner("applying"):
         given = file.read()
-        kept = save_calibrated(fitted, fitted.transform(given), file, target)
+        try:
+            calibrated = fitted.transform(given)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{calibrator} cannot be applied to {only}: {error}") from error
+        kept = save_calibrated(fitted, calibrated, file, target)
     if json:
         content = {"calibrator": calibrator.name, "method": fitted.method, **learned_numbers(fitted)}
         print_json({**content, "n": len(given), "of": given.of, "out": target.name, "kept_all_columns": kept})
@@ -75,7 +82,8 @@ def apply(
     console = results()
     console.print(f"{only}: {pluralise(len(given), 'sample')} calibrated by {fitted.method}.", soft_wrap=True)
     console.print(describe_measure(given.of, name_event(given.of, given.class_names)))
-    console.print(f"Wrote {out}{', with all other columns' if kept else ''}.", soft_wrap=True)
+    columns = ", with all other columns" if kept else _LOST * has_other_columns(file)
+    console.print(f"Wrote {out}{columns}.", soft_wrap=True)
 
 
 def _apply_to_shards(

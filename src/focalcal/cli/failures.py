@@ -22,6 +22,8 @@ _ERRORS_OF_INPUT = (ValueError, TypeError, OSError, OverflowError)
 # An optional package that is missing is named with the extra that brings it.
 _EXTRA = re.compile(r"focalcal\[\w+\]")
 
+_LONGEST = 3000
+
 # The library speaks of keyword arguments, a user of the command has options.
 _KEYS = r"(?:logits|probs|labels|weights|ids|confidence|correct|predicted|clusters|groups)_key"
 _OTHERS = r"ignore_index|allow_duplicate_ids|allow_test|drop_missing|class_dim|class_names|labels_are|positive_class"
@@ -94,6 +96,8 @@ def sentence(error: BaseException | str) -> str:
     message = " ".join(str(error).split())
     if not message and isinstance(error, BaseException):
         return type(error).__name__
+    if len(message) > _LONGEST:  # it has a name or a value in it that came from a file
+        message = f"{message[: _LONGEST // 2]} … {message[-_LONGEST // 2 :]}"
     message = _KEYWORD.sub(_option, _NUMBER.sub(r"--\1 \2", message))
     return _FUNCTION.sub(r"name them with --\1-key", message)
 

@@ -10,7 +10,7 @@ import typer
 
 from focalcal.cli.engines import EngineOptions, write_slurm
 from focalcal.cli.options import Json, help_text, names_in, pack_fields
-from focalcal.cli.output import print_json, results
+from focalcal.cli.output import print_json, print_text, results
 from focalcal.cli.sweep import train_plans
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def table(
     tables = [build_table(one, found, epoch) for one in wanted]
     if results_in:
         check_filled(tables[0], found)
-    print("\n".join(FORMATS["json" if json else format](one).rstrip("\n") + "\n" for one in tables), end="")
+    print_text(FORMATS["json" if json else format](*tables))
 
 
 def show(
@@ -103,7 +103,7 @@ def show(
     from focalcal.paper.table_names import named_tables
 
     tables = [build_table(one) for one in named_tables(name, variants=variants)]
-    print("\n".join(FORMATS[format](one).rstrip("\n") + "\n" for one in tables), end="")
+    print_text(FORMATS[format](*tables))
 
 
 def tables(
@@ -175,7 +175,7 @@ def figures(
     from focalcal.paper.pages import write_figures
 
     for name, said in write_figures(find_results(_all_folders("--results", results_in, more)), out, format).items():
-        print(f"{name}: {said}")
+        print_text(f"{name}: {said}\n")
 
 
 def study(
@@ -201,7 +201,7 @@ def study(
     if json:
         print_json(study_records(wanted, found))
     else:
-        print(study_markdown(wanted, found, wanted.claims(found)), end="")
+        print_text(study_markdown(wanted, found, wanted.claims(found)))
 
 
 def theory(
@@ -239,9 +239,12 @@ def pages(
       focalcal paper pages --out docs/paper --readme README.md
     """
     from focalcal.paper import find_results
-    from focalcal.paper.pages import update_readme, write_pages
+    from focalcal.paper.pages import check_readme, update_readme, write_pages
 
-    written, headlines = write_pages(find_results(_all_folders("--results", results_in, more)), out)
+    found = find_results(_all_folders("--results", results_in, more))
+    if readme is not None:
+        check_readme(readme)
+    written, headlines = write_pages(found, out)
     if readme is not None:
         update_readme(readme, headlines)
     print(f"{len(written)} pages are in {out}.")
@@ -302,11 +305,19 @@ def _print_runs(listed: list[dict[str, str | int | float | None]]) -> None:
     for one in listed:
         hours = one["hours"]
         cells = [str(one[key]) for key in ("recipe", "loss", "seed", "state")]
-        shown.add_row(*cells, "?" if hours is None else f"{hours:.1f}", str(one["estimate"]))
+        shown.add_row(*cells, "?" if hours is None else _hours(float(hours)), str(one["estimate"]))
     results().print(shown)
     known = [float(one["hours"]) for one in listed if one["hours"] is not None]
     left = sum(one["state"] != "finished" for one in listed)
-    results().print(f"{len(listed)} runs, {left} to be trained, about {sum(known):.1f} hours one after another here.")
+    unknown = len(listed) - len(known)
+    rest = f"; of {unknown} the time is unknown" if unknown and known else ""
+    time = f"about {_hours(sum(known))} hours one after another here{rest}" if known else "the time is unknown"
+    results().print(f"{len(listed)} runs, {left} to be trained: {time}.")
+
+
+def _hours(hours: float) -> str:
+    """Write hours to the minute where they are few."""
+    return f"{hours:.0f}" if hours >= 100 else f"{hours:.1f}" if hours >= 1 or not hours else f"{max(hours, 0.01):.2f}"
 
 
 def _print_sweep(file: Path, metrics: str | None, *, markdown: bool, json: bool) -> None:
@@ -325,7 +336,7 @@ def _print_sweep(file: Path, metrics: str | None, *, markdown: bool, json: bool)
     if json:
         print_json({one.title: {line.method: list(line.cells) for line in one.lines} for one in found})
     elif markdown:
-        print("\n".join([f"{LEGEND}\n", *(one.markdown() for one in found)]))
+        print_text("\n".join([f"{LEGEND}\n", *(one.markdown() for one in found)]) + "\n")
     else:
         _print_beside(found)
         results().print(LEGEND, soft_wrap=True)

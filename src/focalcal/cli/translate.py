@@ -46,6 +46,8 @@ def translate(
     """
     if (input is None) == (split is None):
         raise ValueError("Name either --input, a file of sentences, or --split, a part of the run's own data.")
+    if input == reference == Path("-"):
+        raise ValueError("stdin cannot be both --input and --reference; name a file for one of them.")
     if out is not None:
         from focalcal.base.files import check_destination
 
@@ -69,21 +71,36 @@ def translate(
 def _sentences(
     run: Run, file: Path | None, split: str | None, reference: Path | None
 ) -> tuple[list[str], list[str] | None]:
-    from focalcal.data.parallel_text import read_lines, read_parallel
+    from focalcal.data.parallel_text import pair_lines
 
     if split is not None:
         if reference is not None:
             raise ValueError("--reference belongs to --input; a split has its own references.")
         return _split_sentences(run, split)
-    if file is not None and reference is not None:
-        text = read_parallel([file, reference])
-        return text.source, text.target
-    if file == Path("-"):
-        return [line.rstrip("\r\n") for line in sys.stdin], None
     assert file is not None
+    if reference is None:
+        return _lines(file), None
+    text = pair_lines(_lines(file), _lines(reference), (_name(file), _name(reference)))
+    return text.source, text.target
+
+
+def _lines(file: Path) -> list[str]:
+    """Read the lines of a file, or for ``-`` those of stdin, by the same rules."""
+    from focalcal.data.data_files import LARGEST_UNPACKED
+    from focalcal.data.parallel_text import read_lines, split_lines
+
+    if file == Path("-"):
+        content = sys.stdin.buffer.read(LARGEST_UNPACKED + 1)
+        if len(content) > LARGEST_UNPACKED:
+            raise ValueError(f"stdin gave more than {LARGEST_UNPACKED:,} bytes; translate it in parts.")
+        return split_lines(content, _name(file))
     if not file.is_file():
         raise ValueError(f"There is no file {file}; name a file with one sentence per line.")
-    return read_lines(file), None
+    return read_lines(file)
+
+
+def _name(file: Path) -> str:
+    return "stdin" if file == Path("-") else file.name
 
 
 def _split_sentences(run: Run, split: str) -> tuple[list[str], list[str]]:

@@ -59,14 +59,24 @@ def read_parallel(paths: Sequence[Path], languages: tuple[str, str] = ("en", "de
         return ParallelText([s for part in parts for s in part.source], [t for part in parts for t in part.target])
     if len(paths) != 2:
         raise ValueError(f"Parallel text is two files of lines or a parquet file, and {len(paths)} were given.")
-    source, target = (read_lines(path) for path in paths)
+    return pair_lines(*(read_lines(path) for path in paths), (paths[0].name, paths[1].name))
+
+
+def pair_lines(source: list[str], target: list[str], names: tuple[str, str]) -> ParallelText:
+    """Pair the lines of two files; refuse files of different line counts, and files without a line.
+
+    Args:
+        source: Lines of the first.
+        target: Lines of the second.
+        names: Of both, for messages.
+    """
     if len(source) != len(target):
         raise ValueError(
-            f"{paths[0].name} has {len(source):,} lines and {paths[1].name} {len(target):,}: line by line they must be "
+            f"{names[0]} has {len(source):,} lines and {names[1]} {len(target):,}: line by line they must be "
             "translations of each other."
         )
     if not source:
-        raise ValueError(f"{paths[0].name} and {paths[1].name} have no lines; give sentences.")
+        raise ValueError(f"{names[0]} and {names[1]} have no lines; give sentences.")
     return ParallelText(source, target)
 
 
@@ -85,11 +95,21 @@ def read_lines(path: Path) -> list[str]:
         content = read_gzip(path) if path.suffix.lower() == ".gz" else read_bytes(path, LARGEST_UNPACKED)
     except BROKEN_ARCHIVE as error:
         raise ValueError(f"{path} cannot be read ({error}); fetch or save it again.") from None
+    return split_lines(content, path.name)
+
+
+def split_lines(content: bytes, name: str) -> list[str]:
+    """Split UTF-8 text into its lines, without a byte order mark.
+
+    Args:
+        content: The text.
+        name: Its name in messages.
+    """
     try:
         text = content.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise ValueError(f"{path.name}, line {line} is not UTF-8 ({error.reason}); save the file as UTF-8.") from None
+        raise ValueError(f"{name}, line {line} is not UTF-8 ({error.reason}); save the file as UTF-8.") from None
     lines = text.split("\n")
     return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
 

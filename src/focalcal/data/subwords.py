@@ -62,7 +62,15 @@ class SubwordVocabulary:
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Return the numbers of each sentence's subwords, without begin and end."""
-        numbers: list[list[int]] = self._processor.encode(list(sentences))
+        if isinstance(sentences, str | bytes):
+            raise TypeError("Sentences must be a sequence of texts; for a single one give a list with it.")
+        texts = list(sentences)
+        for number, text in enumerate(texts, 1):
+            if not isinstance(text, str):
+                raise TypeError(f"Sentence {number} is {type(text).__name__}, not text.")
+            if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+                raise ValueError(f"Sentence {number} holds half a character (a surrogate); decode it as UTF-8.")
+        numbers: list[list[int]] = self._processor.encode(texts)
         return numbers
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:

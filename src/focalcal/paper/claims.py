@@ -1,12 +1,16 @@
 """Claims of the paper, each with a verdict and the numbers it rests on."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from focalcal.base.markdown import markdown_table
 
+# Whether a claim holds in a case (None where the difference may be chance), and the numbers.
+Case = tuple[bool | None, str]
 _INTERVAL = re.compile(r" \[[^\]]*\]")
+_WORDS = {True: "yes", False: "no", None: "undecided"}
+_WHOLE = {True: "holds", False: "does not hold", None: "undecided"}
 
 
 @dataclass(frozen=True)
@@ -15,15 +19,16 @@ class Claim:
 
     Attributes:
         text: What is claimed.
-        verdict: ``holds``, ``does not hold``, ``holds in 3 of 6`` or ``cannot be tested here``.
+        verdict: ``holds``, ``does not hold``, ``holds in 3 of 6, undecided in 1``, ``undecided`` or ``cannot be tested
+            here``.
         evidence: The numbers.
-        cases: For each case whether it holds there, and its numbers.
+        cases: For each case whether it holds there (None where the difference may be chance), and its numbers.
     """
 
     text: str
     verdict: str
     evidence: str
-    cases: tuple[tuple[bool, str], ...] = ()
+    cases: tuple[Case, ...] = ()
 
     def example(self) -> str:
         """Return the numbers of one case, without intervals; of one on each side where cases differ.
@@ -38,26 +43,31 @@ class Claim:
             return self.evidence
         firsts = {holds: _INTERVAL.sub("", text) for holds, text in reversed(self.cases)}
         if len(firsts) > 1:
-            return f"yes: {firsts[True]}; no: {firsts[False]}"
+            return "; ".join(f"{word}: {firsts[holds]}" for holds, word in _WORDS.items() if holds in firsts)
         more = len(self.cases) - 1
         return next(iter(firsts.values())) + (f" (and {more} more)" if more else "")
 
 
-def judged(text: str, outcomes: Iterable[tuple[bool, str]], nothing: str = "no such runs") -> Claim:
+def judged(text: str, outcomes: Iterable[Case], nothing: str = "no such runs") -> Claim:
     """Judge a claim by cases, such as results of several data sets.
 
     Args:
         text: What is claimed.
-        outcomes: For each case whether it holds there, and the numbers.
+        outcomes: For each case whether it holds there (None where the difference may be chance), and the numbers.
         nothing: Why it cannot be tested where there is no case.
 
     Examples:
         >>> judged("Water is wet.", [(True, "at 10 °C"), (False, "at −10 °C")]).verdict
         'holds in 1 of 2'
+        >>> judged("Water is wet.", [(True, "at 10 °C"), (None, "at 0 °C")]).verdict
+        'holds in 1 of 2, undecided in 1'
+        >>> judged("Water is wet.", [(None, "at 0 °C")]).verdict
+        'undecided'
     """
     cases = list(outcomes)
     if not cases:
         return Claim(text, "cannot be tested here", f"{nothing[:1].upper()}{nothing[1:]}.")
+<<<<<<< HEAD
     share = sum(holds for holds, _ in cases)
     mixed = 0 < share < len(cases)
     verdict = f"holds in {share} of {len(cases)}" if mixed else "holds" if share else "does not hold"
@@ -67,6 +77,38 @@ def judged(text: str, outcomes: Iterable[tuple[bool, str]], nothing: str = "no s
 def _mark(case: tuple[bool, str], mixed: bool) -> str:
     holds, text = case
     return f"{text} ({'yes' if holds else 'no'})" if mixed else text
+=======
+    mixed = len({holds for holds, _ in cases}) > 1
+    evidence = "; ".join(f"{text} ({_WORDS[holds]})" if mixed else text for holds, text in cases)
+    return Claim(text, _verdict([holds for holds, _ in cases]), f"{evidence}.", tuple(cases))
+
+
+def of_every_seed(name: str, outcomes: Sequence[tuple[bool, str]]) -> Case:
+    """Join the runs of several seeds: a claim holds where it does with every seed; the numbers are of the first.
+
+    Examples:
+        >>> of_every_seed("sea", [(True, "at 10 °C"), (False, "at −3 °C")])
+        (False, 'sea: at 10 °C (with 1 of 2 seeds)')
+    """
+    count = sum(holds for holds, _ in outcomes)
+    seeds = f" (with {count} of {len(outcomes)} seeds)" if len(outcomes) > 1 else ""
+    return count == len(outcomes), f"{name}: {outcomes[0][1]}{seeds}"
+
+
+def all_hold(outcomes: Sequence[bool | None]) -> bool | None:
+    """Join the parts of one case: one that does not hold decides against it, one that is undecided leaves it open."""
+    return False if False in outcomes else None if None in outcomes else True
+
+
+def _verdict(outcomes: Sequence[bool | None]) -> str:
+    counts = {holds: outcomes.count(holds) for holds in _WORDS}
+    whole = next((name for holds, name in _WHOLE.items() if counts[holds] == len(outcomes)), None)
+    if whole is not None:
+        return whole
+    undecided = f", undecided in {counts[None]}" if counts[None] else ""
+    said = "holds" if counts[True] else "does not hold"
+    return f"{said} in {counts[True] or counts[False]} of {len(outcomes)}{undecided}"
+>>>>>>> main
 
 
 def claims_table(claims: Iterable[Claim]) -> str:

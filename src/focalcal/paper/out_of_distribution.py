@@ -52,6 +52,7 @@ def severity_records(results: Sequence[ResultSet]) -> list[dict[str, Any]]:
     for result in results:
         losses = list(dict.fromkeys(row.method for row in result.rows if row.is_out_of_distribution))
         for loss in losses:
+            own: list[dict[str, Any]] = []
             for severity in (0, 1, 2, 3, 4, 5):
                 data = "" if severity == 0 else title("cifar10_c" if severity == 5 else f"cifar10_c_{severity}")
                 found = {
@@ -66,7 +67,8 @@ def severity_records(results: Sequence[ResultSet]) -> list[dict[str, Any]]:
                 }
                 if found["ece_pre"] is not None:
                     values = {name: None if one is None else one.value for name, one in found.items()}
-                    records.append({"results": result.name, "loss": loss, "severity": severity, **values})
+                    own.append({"results": result.name, "loss": loss, "severity": severity, **values})
+            records += own if len(own) > 1 else []  # severity 0 is the test set
     return records
 
 

@@ -77,11 +77,17 @@ def update_readme(readme: Path, headlines: str) -> None:
     Raises:
         ValueError: The page has no such marks.
     """
+    before, after = check_readme(readme)
+    _write(readme, f"{before}{_BEGIN}\n{headlines}\n{_END}{after}")
+
+
+def check_readme(readme: Path) -> tuple[str, str]:
+    """Return what stands before and after the table of claims; refuse a page that has no such marks."""
     before, begin, rest = read_text(readme).partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not begin or not end:
         raise ValueError(f"{readme} has no place for the claims: it needs the lines {_BEGIN} and {_END}.")
-    _write(readme, f"{before}{begin}\n{headlines}\n{end}{after}")
+    return before, after
 
 
 def _headlines(claims: Mapping[str, Sequence[Claim]]) -> str:

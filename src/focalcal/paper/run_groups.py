@@ -1,7 +1,7 @@
 """Runs that belong into one figure: of the same data and network, one per loss."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from focalcal.paper.result_folders import KeptRun, ResultSet
 from focalcal.sweeps.result_rows import Row
@@ -29,10 +29,20 @@ class RunGroup:
     rows: tuple[Row, ...]
     curves: tuple[CurvePoint, ...] = ()
 
+    def seeds_text(self, losses: Sequence[str]) -> str:
+        """Return the seeds of some losses: ``seed 0``, or ``seeds 0 and 1``."""
+        seeds = sorted({self.runs[loss].seed for loss in losses if loss in self.runs})
+        return f"seed{'s' if len(seeds) > 1 else ''} {' and '.join(map(str, seeds))}"
+
 
 def group_runs(results: Sequence[ResultSet]) -> list[RunGroup]:
-    """Make one group per folder, of those that hold runs."""
-    return [_group([result], result.runs) for result in results if result.runs]
+    """Make one group per folder, of those that hold runs; where titles are the same, they have the folder's name."""
+    groups = [_group([result], result.runs) for result in results if result.runs]
+    titles = [group.title for group in groups]
+    return [
+        replace(group, title=f"{group.title} ({group.name})") if titles.count(group.title) > 1 else group
+        for group in groups
+    ]
 
 
 def join_runs(results: Sequence[ResultSet]) -> list[RunGroup]:
@@ -115,7 +125,9 @@ def need_features(run: KeptRun) -> str | None:
     """Need norms of the features."""
     if any(epoch["train"].get("feature_norm") for epoch in run.history):
         return None
-    return f"The run {run.name} has no norms of features: its network has no last linear layer called classifier."
+    if any("feature_norm" in epoch["train"] for epoch in run.history):
+        return f"The run {run.name} has no norms of features: its network has no last linear layer called classifier."
+    return f"The run {run.name} of {run.dataset} was trained before norms of features were recorded; train it again."
 
 
 def need_predictions(*splits: str) -> Need:

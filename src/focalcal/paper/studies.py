@@ -20,6 +20,7 @@ from focalcal.paper.theory import check_theory
 from focalcal.paper.translation import difference_records, translation_claims, translation_records
 
 Records = list[dict[str, Any]]
+_SMALL = 0.005
 Results = Sequence[ResultSet]
 
 
@@ -58,21 +59,24 @@ _STUDIES = (
         "miscalibration",
         "What causes miscalibration?",
         "Cross-entropy from epoch to epoch, on the test set where it was measured after every epoch and on validation "
-        "otherwise, first seed of every result.",
+        "otherwise. A claim holds in a result where it does with every seed; numbers are of the first.",
         miscalibration_claims,
         figures=("training", "reliability-training"),
     ),
     Study(
         "focal-training",
         "Focal loss against cross-entropy during training",
-        "The same quantities for focal losses with a fixed γ; norms of weights, features and gradients.",
+        "The same quantities for focal losses with a fixed γ; norms of weights, features and gradients. A claim holds "
+        "in a result where it does with every seed; numbers are of the first.",
         focal_training_claims,
         figures=("focal-training", "gradient-factor", "feature-norms"),
     ),
     Study(
         "calibration",
         "Calibration and accuracy of all losses",
-        "One seed is compared by whether 90% intervals overlap, as in the paper, several by Welch's t-test at 90%.",
+        "Several seeds (mean ± their standard deviation) are compared by Welch's t-test at 90%, one seed by its 90% "
+        "interval [in brackets], at the same level; intervals know nothing of the spread over seeds. A difference that "
+        "may be chance is undecided.",
         calibration_claims,
         tables=(
             "ece",
@@ -95,7 +99,8 @@ _STUDIES = (
         "early-stopping",
         "Early stopping",
         "The epochs that criteria on validation choose, from the histories of runs that measured the test set after "
-        "every epoch; one criterion, the NLL after temperature scaling, is not in the paper.",
+        "every epoch; one criterion, the NLL after temperature scaling, is not in the paper. Figures are of the first "
+        "seed, and histories hold no intervals: small differences may be chance.",
         early_stopping_claims,
         tables=("early-stopping",),
     ),
@@ -144,7 +149,8 @@ _STUDIES = (
         "Translation",
         "The paper trains three Transformers on WMT14 English to German; Multi30k is other data, short captions, "
         "with a far smaller network. Tokens are predicted from the true ones before them; BLEU is of beam search. "
-        "ECEs of one seed are compared by whether their 90% intervals overlap, BLEUs by the paired bootstrap.",
+        "ECEs of one seed are compared by their 90% intervals, BLEUs by the 90% interval of their difference (paired "
+        "bootstrap over sentences; p is two-sided, sacrebleu's own is about half of it).",
         translation_claims,
         lambda results: {
             "Temperatures, on the curves from 0.5 to 2": translation_records(results),
@@ -181,8 +187,15 @@ def records_table(records: Records) -> str:
     return markdown_table([name.replace("_", " ") for name in records[0]], rows, left=min(left, 2))
 
 
+<<<<<<< HEAD
 def _show(value: object) -> str:
     return "–" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
+=======
+def _shown(value: object) -> str:
+    if not isinstance(value, float):
+        return "–" if value is None else str(value)
+    return f"{value:.1e}" if 0 < abs(value) < _SMALL else f"{value:.2f}"  # gradients die by orders of magnitude
+>>>>>>> main
 
 
 def study_records(study: Study, results: Results) -> dict[str, Any]:

@@ -40,8 +40,12 @@ _LATEX = {
 }
 
 
-def to_markdown(table: Table) -> str:
-    """Write a section: heading, table, legend and footnotes."""
+def to_markdown(*tables: Table) -> str:
+    """Write a section per table: heading, table, legend and footnotes."""
+    return "\n".join(_section(table).rstrip("\n") + "\n" for table in tables)
+
+
+def _section(table: Table) -> str:
     rows = [(*line.heads, *(cell.text() for cell in line.cells)) for line in table.lines]
     notes = "".join(f"\n[{note.mark}] {note.text}\n" for note in table.notes)
     body = markdown_table((*table.heads, *_columns(table)), rows, left=len(table.heads))
@@ -66,8 +70,12 @@ def _legend(table: Table) -> str:
     return "† As published; T in brackets after temperature scaling."
 
 
-def to_latex(table: Table) -> str:
-    r"""Write a ``table*`` for the package booktabs; special characters are escaped."""
+def to_latex(*tables: Table) -> str:
+    r"""Write a ``table*`` per table, for the packages booktabs and graphicx; special characters are escaped."""
+    return "\n".join(_float(table) for table in tables)
+
+
+def _float(table: Table) -> str:
     width, heads = len(table.name.columns), len(table.heads)
     total = heads + width * len(table.name.methods)
     titles = [escape_latex(METHOD_TITLES[method]) for method in table.name.methods]
@@ -100,7 +108,9 @@ def to_latex(table: Table) -> str:
 
 
 def _latex_line(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + r" \\"
+    # A row that begins with one of these would be read as an option of the line break before it.
+    guard = "{}" if cells[0][:1] in ("[", "*") else ""
+    return guard + " & ".join(cells) + r" \\"
 
 
 def escape_latex(text: str) -> str:
@@ -131,9 +141,9 @@ def table_records(table: Table) -> list[dict[str, Any]]:
     ]
 
 
-def to_csv(table: Table) -> str:
-    """Write one row per cell."""
-    return records_to_csv(table_records(table))
+def to_csv(*tables: Table) -> str:
+    """Write one row per cell, of one or several tables."""
+    return records_to_csv([record for table in tables for record in table_records(table)])
 
 
 def records_to_csv(records: Sequence[Mapping[str, Any]]) -> str:
@@ -149,18 +159,22 @@ def _write_value(value: object) -> object:
     return "" if value is None else f"{value:.6g}" if isinstance(value, float) else value
 
 
-def to_json(table: Table) -> str:
-    """Write the table with its footnotes."""
-    content = {
-        "name": table.name.name,
-        "title": table.name.title,
-        "cells": table_records(table),
-        "footnotes": {note.mark: note.text for note in table.notes},
-    }
+def to_json(*tables: Table) -> str:
+    """Write a table with its footnotes, or a list of several."""
+    found = [
+        {
+            "name": table.name.name,
+            "title": table.name.title,
+            "cells": table_records(table),
+            "footnotes": {note.mark: note.text for note in table.notes},
+        }
+        for table in tables
+    ]
+    content = found[0] if len(found) == 1 else found
     return json.dumps(null_for_nan(content), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-FORMATS: dict[str, Callable[[Table], str]] = {
+FORMATS: dict[str, Callable[..., str]] = {
     "markdown": to_markdown,
     "latex": to_latex,
     "csv": to_csv,

@@ -14,6 +14,13 @@ from focalcal.paper.result_folders import ResultSet
 from focalcal.paper.table_names import METHOD_TITLES, TableName
 from focalcal.sweeps.result_rows import Row, Selection
 
+# What a table needs that not every sweep has.
+_NEEDS = {
+    "early-stopping": "runs that measured the test set after every epoch (record.test_every=1)",
+    "ood-auroc": "runs with out-of-distribution sets (data.ood=[svhn, cifar10_c])",
+    "translation": "runs of a translation model (focalcal paper run translation)",
+}
+
 Key = tuple[str, str, str, str, str]
 
 
@@ -116,11 +123,12 @@ def build_table(name: TableName, results: Sequence[ResultSet] = (), epoch: Selec
 def check_filled(table: Table, results: Iterable[ResultSet]) -> None:
     """Refuse a table for which the given folders hold no figure at all."""
     if not any(cell.ours for line in table.lines for cell in line.cells):
-        metrics = " or ".join(dict.fromkeys(metric for metric, _, _ in table.name.columns))
         names = ", ".join(str(result.folder) for result in results)
-        raise ValueError(
-            f"{names} holds nothing for the table {table.name.name}: it needs {metrics} of a loss of that table."
-        )
+        losses = ", ".join(table.name.methods)
+        need = _NEEDS.get(table.name.name, "")
+        if not need:
+            need = " or ".join(dict.fromkeys(metric for metric, _, _ in table.name.columns))
+        raise ValueError(f"{names} holds nothing for the table {table.name.name}: it needs {need}, of {losses}.")
 
 
 def _rows_at(result: ResultSet, name: TableName, place: tuple[str, str]) -> list[Row]:

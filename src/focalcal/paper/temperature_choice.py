@@ -73,8 +73,9 @@ def _ends(values: Sequence[float]) -> tuple[float, float, float]:
     return mean - reach, mean, mean + reach
 
 
-def _is_negative(values: Sequence[float]) -> bool:
-    return _ends(values)[2] < 0
+def _is_negative(values: Sequence[float]) -> bool | None:
+    low, _, high = _ends(values)
+    return None if low <= 0 <= high else high < 0
 
 
 def _interval(values: Sequence[float]) -> str:

@@ -4,15 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from focalcal.paper.cells import Measured
-from focalcal.paper.claims import Claim, judged
+from focalcal.paper.claims import Case, Claim, all_hold, judged
 from focalcal.paper.loss_comparison import against, figure, is_lower, short
 from focalcal.paper.result_folders import ResultSet
 from focalcal.sweeps.bleu_differences import find_difference
 
 _FOCAL, _OTHERS = "fl-1", ("cross-entropy", "ls-0.1")
 _NOTHING = "there are no such runs of a translation model; published figures only"
-_LEVEL = 0.90
-_Cases = Iterator[tuple[bool, str]]
+_Cases = Iterator[Case]
 
 
 def translation_claims(results: Sequence[ResultSet]) -> list[Claim]:
@@ -72,9 +71,10 @@ def difference_records(results: Sequence[ResultSet]) -> list[dict[str, Any]]:
             "first (T)": f"{one.method} ({one.temperature:.3g})",
             "second (T)": f"{one.baseline} ({one.baseline_temperature:.3g})",
             "seed": one.seed,
-            "BLEU of the first − the second": f"{one.difference:+.2f}",
+            "BLEU of the first − the second": f"{one.difference:+.2f} [{one.low:.2f}, {one.high:.2f}]",
             "p": f"{one.p_value:.3f}",
-            "significant at 90%": "yes" if one.p_value < 1 - _LEVEL else "no",
+            "significant at 90%": "yes" if one.is_significant else "no",
+            "p by sacrebleu": f"{one.sacrebleu_p_value:.3f}",
         }
         for result in results
         for one in result.differences
@@ -83,14 +83,14 @@ def difference_records(results: Sequence[ResultSet]) -> list[dict[str, Any]]:
 
 def _ece(results: Sequence[ResultSet], scaling: str, others: Sequence[str]) -> _Cases:
     for result in results:
-        cases = [case for other in others if (case := against(result, _FOCAL, other, "ece", scaling)) is not None]
+        cases = [case for other in others for case in against([result], _FOCAL, other, "ece", scaling)]
         if len(cases) == len(others):
             shown = [text.partition(": ")[2] for _, text in cases]
             named = [
                 f"{text} of {short(other)}" if len(others) > 1 else text
                 for text, other in zip(shown, others, strict=True)
             ]
-            yield all(holds for holds, _ in cases), f"{result.name}: {', '.join(named)}"
+            yield all_hold([holds for holds, _ in cases]), f"{result.name}: {', '.join(named)}"
 
 
 def _bleu(results: Sequence[ResultSet]) -> _Cases:
@@ -102,10 +102,10 @@ def _bleu(results: Sequence[ResultSet]) -> _Cases:
         higher = [_is_higher(result, known, other) for other in _OTHERS]
         shown = [f"{short(loss)} {one.text()}" for loss, one in known.items()]
         tests = [f"{short(other)}: {said}" for other, (_, said) in zip(_OTHERS, higher, strict=True)]
-        yield all(holds for holds, _ in higher), f"{result.name}: {', '.join(shown)}; against {', '.join(tests)}"
+        yield all_hold([holds for holds, _ in higher]), f"{result.name}: {', '.join(shown)}; against {', '.join(tests)}"
 
 
-def _is_higher(result: ResultSet, known: Mapping[str, Measured], other: str) -> tuple[bool, str]:
+def _is_higher(result: ResultSet, known: Mapping[str, Measured], other: str) -> Case:
     """Compare the focal loss with another by the paired bootstrap where there is one seed, else over the seeds."""
     ours, theirs = known[_FOCAL], known[other]
     change = f"{ours.value - theirs.value:+.2f}"
@@ -113,10 +113,8 @@ def _is_higher(result: ResultSet, known: Mapping[str, Measured], other: str) -> 
     tested = find_difference(result.differences, (_FOCAL, 1.0), (other, 1.0), min(seeds))
     if ours.seeds > 1 or theirs.seeds > 1 or tested is None:
         lower = is_lower(theirs, ours)
-        return lower is True, change + (" (not significant)" if lower is None else "")
-    significant = tested.p_value < 1 - _LEVEL
-    note = "" if significant else ", not significant"
-    return significant and tested.difference > 0, f"{change} (p = {tested.p_value:.2f}{note})"
+        return lower, change + (" (not significant)" if lower is None else "")
+    return tested.difference > 0 if tested.is_significant else None, tested.text()
 
 
 def _temperature(results: Sequence[ResultSet], loss: str) -> _Cases:
@@ -131,8 +129,8 @@ def _peaks(results: Sequence[ResultSet]) -> _Cases:
         for loss, seed, _, calibrated, peak in _curves(result):
             is_close = abs(calibrated.temperature - peak.temperature) < 0.2 + 1e-9
             tested = find_difference(result.differences, (loss, calibrated.temperature), (loss, peak.temperature), seed)
-            is_level = tested is not None and tested.p_value >= 1 - _LEVEL
-            p_value = "" if tested is None else f" (p = {tested.p_value:.2f})"
+            is_level = tested is not None and not tested.is_significant
+            p_value = "" if tested is None else f" (p = {tested.p_value:.2g})"
             yield (
                 is_close or is_level or peak == calibrated,
                 f"{result.name}, {short(loss)}, seed {seed}: BLEU {calibrated.bleu:.2f} at T = "

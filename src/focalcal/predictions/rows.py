@@ -223,7 +223,7 @@ def _exchange_classes(rows: Rows, columns: int) -> Rows:
 
 def _whole_labels(labels: Tensor, where: Where) -> Tensor:
     """Turn 0.0 and 1.0, as tables often have them, into classes."""
-    wrong = labels != labels.round()
+    wrong = (labels != labels.round()) | (labels.abs() >= 2.0**63)
     if wrong.any():
         index = int(wrong.to(torch.uint8).argmax())
         what = "missing" if labels[index].isnan() else f"{float(labels[index]):.6g}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from focalcal.base.files import read_text
-from focalcal.base.suggestions import nearest_name
+from focalcal.base.suggestions import nearest_name, shortened
 from focalcal.loss_names import problem_of_loss
 from focalcal.recipes.merging import merge, nest
 from focalcal.recipes.recipe import Recipe
@@ -31,14 +31,14 @@ def recipe_names() -> tuple[str, ...]:
         >>> "digits/mlp" in recipe_names()
         True
     """
-    return tuple(sorted(_names(_LIBRARY, "")))
+    return tuple(sorted(name for name in _packaged(_LIBRARY, "") if not name.rpartition("/")[2].startswith("_")))
 
 
-def _names(folder: Traversable, prefix: str) -> Iterable[str]:
+def _packaged(folder: Traversable, prefix: str) -> Iterable[str]:
     for entry in folder.iterdir():
         if entry.is_dir():
-            yield from _names(entry, f"{prefix}{entry.name}/")
-        elif entry.name.endswith(".yaml") and not entry.name.startswith("_"):
+            yield from _packaged(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".yaml"):
             yield prefix + entry.name.removesuffix(".yaml")
 
 
@@ -141,12 +141,11 @@ def _beside(name: str, base: str) -> str:
 
 def _text_of(name: str, above: list[str]) -> str:
     is_file = name.endswith(_FILE_ENDINGS)
-    packaged = _LIBRARY.joinpath(f"{name}.yaml")
-    outside = not is_file and (Path(name).is_absolute() or ".." in Path(name).parts)
-    if outside or not (os.path.exists(name) if is_file else packaged.is_file()):
+    # A packaged recipe is looked up among those that there are: its name may come from anybody, and is not a path.
+    if not (os.path.exists(name) if is_file else name in _packaged(_LIBRARY, "")):
         raise ValueError(_not_found(name, is_file, above))
     try:
-        return read_text(name, _LARGEST) if is_file else packaged.read_text(encoding="utf-8")
+        return read_text(name, _LARGEST) if is_file else _LIBRARY.joinpath(f"{name}.yaml").read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise ValueError(f"Recipe {name} cannot be read: {str(error).rstrip('.')}.") from error
 
@@ -156,11 +155,12 @@ def _not_found(name: str, is_file: bool, above: list[str]) -> str:
     if not name:
         names = "`focalcal recipes` lists them, and a file of your own ends in .yaml"
         return f"The name of a recipe{wanted} is empty; {names}."
+    shown = shortened(name)
     if is_file:
-        return f"There is no recipe file {name}{wanted}."
+        return f"There is no recipe file {shown}{wanted}."
     nearest = nearest_name(name, recipe_names())
     guess = f"; did you mean {nearest}?" if nearest else "."
-    return f"There is no recipe {name}{wanted}{guess} `focalcal recipes` lists them; a file of your own ends in .yaml."
+    return f"There is no recipe {shown}{wanted}{guess} `focalcal recipes` lists them; a file of your own ends in .yaml."
 
 
 def parse(name: str, text: str) -> dict[str, Any]:

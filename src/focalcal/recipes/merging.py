@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from focalcal.base.suggestions import shortened
 from focalcal.recipes.yaml import parse_yaml
 
 # Groups that may be written as their name alone, and whose other keys belong to that name.
@@ -95,15 +96,21 @@ def _pair(text: Any) -> tuple[str, Any]:
     key, sign, value = text.partition("=")
     if not sign or not all(key.split(".")):
         raise ValueError(
-            f"{text!r} is not a change of a recipe; write key=value, such as loss=flsd-53 or optimizer.lr=0.05."
+            f"{shortened(repr(text))} is not a change of a recipe; write key=value, such as loss=flsd-53 or "
+            "optimizer.lr=0.05."
         )
     try:
         return key, parse_yaml(value)
     except ValueError as error:
         if value.lstrip()[:1] in _MEANT_AS_YAML:
+<<<<<<< HEAD
             raise ValueError(f"The value of {key}={_shorten(value)} is {error}; correct it.") from None
         return key, value  # a text that happens to have a colon or a quotation mark in it
 
 
 def _shorten(value: str) -> str:
     return value if len(value) <= 80 else f"{value[:80]}…"
+=======
+            raise ValueError(f"The value of {key}={shortened(value, 80)} is {error}; correct it.") from None
+        return key, value  # a text that happens to have a colon or a quotation mark in it
+>>>>>>> main

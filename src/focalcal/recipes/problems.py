@@ -6,7 +6,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from focalcal.base.suggestions import nearest_name
+from focalcal.base.suggestions import nearest_name, shortened
 from focalcal.recipes.task_settings import FUNCTION, KNOWN
 
 # What people write who come from elsewhere.
@@ -22,7 +22,6 @@ _SYNONYMS = {
     "device": "accelerator",
     "milestones": "factors",
 }
-_LONGEST_SHOWN = 200
 _NO_GROUP = ("model_type", "model_attributes_type", "dict_type")
 
 
@@ -62,7 +61,8 @@ def _problems(details: ErrorDetails, of: type[BaseModel]) -> list[str]:
         return [f"{path}: the name is missing; write {path}.name=…"]
     if kind == "union_tag_invalid":
         context = details["ctx"]
-        return [f"{path}.name: {context['tag']!r} is not known{_other_value(context['tag'], context['expected_tags'])}"]
+        rest = _other_value(context["tag"], context["expected_tags"])
+        return [f"{path}.name: {_shown(context['tag'])} is not known{rest}"]
     if kind == "literal_error":
         return [f"{path}: {_show(given)} is not known{_other_value(given, details['ctx']['expected'])}"]
     if kind == "invalid_key":
@@ -72,10 +72,15 @@ def _problems(details: ErrorDetails, of: type[BaseModel]) -> list[str]:
     return [f"{path} {_demand(details)}, got {_show(given)}"]
 
 
+<<<<<<< HEAD
 def _show(given: Any) -> str:
     """Write a value of the user's, which may be of any length."""
     text = repr(given)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+=======
+def _shown(given: Any) -> str:
+    return shortened(repr(given))
+>>>>>>> main
 
 
 def _demand(details: ErrorDetails) -> str:

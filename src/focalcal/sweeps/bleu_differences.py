@@ -2,12 +2,13 @@
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from focalcal.sweeps.records import read_records, write_records
 from focalcal.translation import compare_bleu
 
+LEVEL = 0.90  # of the intervals
 _System = tuple[str, float]  # loss and temperature
 
 
@@ -38,7 +39,9 @@ class BleuDifference:
         method, temperature: The first system.
         baseline, baseline_temperature: The second.
         difference: BLEU of the first minus that of the second.
-        p_value: By the paired bootstrap over sentences.
+        low, high: Its 90% interval by the paired bootstrap over sentences.
+        p_value: Two-sided, by the same draws.
+        sacrebleu_p_value: By sacrebleu's paired bootstrap, which is too small by half or more.
     """
 
     seed: int
@@ -47,7 +50,29 @@ class BleuDifference:
     baseline: str
     baseline_temperature: float
     difference: float
+    low: float
+    high: float
     p_value: float
+    sacrebleu_p_value: float
+
+    @property
+    def is_significant(self) -> bool:
+        """Return whether the interval excludes 0."""
+        return not self.low <= 0 <= self.high
+
+    def text(self, adjusted: float | None = None) -> str:
+        """Return the difference, its interval, and whether it is significant.
+
+        Args:
+            adjusted: p-value after a correction for several comparisons.
+
+        Examples:
+            >>> BleuDifference(0, "fl-1", 1.0, "cross-entropy", 1.0, -0.3, -0.62, 0.01, 0.11, 0.05).text()
+            '-0.30 [-0.62, 0.01] (p = 0.11, not significant)'
+        """
+        p_value = self.p_value if adjusted is None else adjusted
+        note = "" if self.is_significant and p_value < 1 - LEVEL else ", not significant"
+        return f"{self.difference:+.2f} [{self.low:.2f}, {self.high:.2f}] (p = {p_value:.2g}{note})"
 
 
 def measure_differences(runs: Sequence[Translated], references: Sequence[str]) -> list[BleuDifference]:
@@ -85,7 +110,16 @@ def find_difference(
         if one.seed == seed and systems == wanted:
             return one
         if one.seed == seed and systems == wanted[::-1]:
-            return BleuDifference(seed, *first, *second, -one.difference, one.p_value)
+            return replace(
+                one,
+                method=first[0],
+                temperature=first[1],
+                baseline=second[0],
+                baseline_temperature=second[1],
+                difference=-one.difference,
+                low=-one.high,
+                high=-one.low,
+            )
     return None
 
 
@@ -114,10 +148,12 @@ def _measure(
 ) -> BleuDifference:
     (run, temperature), (other, start) = ours, theirs
     systems = {"baseline": other.texts[start], "system": run.texts[temperature]}
-    baseline, system = compare_bleu(systems, references)
+    system = compare_bleu(systems, references)[1]
+    change = system.difference
+    assert change is not None
     assert system.p_value is not None
-    difference = system.score - baseline.score
-    return BleuDifference(run.seed, run.method, temperature, other.method, start, difference, system.p_value)
+    names = (run.seed, run.method, temperature, other.method, start)
+    return BleuDifference(*names, change.value, *change.interval, change.p_value, system.p_value)
 
 
 def _key(system: _System) -> tuple[str, str]:

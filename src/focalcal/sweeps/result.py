@@ -9,7 +9,7 @@ from typing import Any
 from focalcal.base.files import atomic_writer, write_json
 from focalcal.calibrators.temperature_scaling import Objective
 from focalcal.metrics import signed_gap
-from focalcal.sweeps.bleu_differences import BleuDifference, write_differences
+from focalcal.sweeps.bleu_differences import LEVEL, BleuDifference, write_differences
 from focalcal.sweeps.finished import FinishedRun, finished_run
 from focalcal.sweeps.loss_table import (
     Cell,
@@ -25,7 +25,7 @@ from focalcal.sweeps.plan import Plan, PlannedRun
 from focalcal.sweeps.result_rows import Row, title, write_rows
 from focalcal.sweeps.scoring import ScoredEpoch, score
 from focalcal.sweeps.translated_run import CurvePoint, write_curves
-from focalcal.sweeps.translation_result import LEVEL, TranslationResult, is_translator, measure_translators
+from focalcal.sweeps.translation_result import TranslationResult, is_translator, measure_translators
 from focalcal.training.preconditions import changed_data, recorded_data
 
 # The temperature of the table is the paper's: the one of a grid with the lowest validation ECE.

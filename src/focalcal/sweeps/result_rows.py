@@ -111,6 +111,8 @@ def read_rows(path: Path) -> list[Row]:
             if missing:
                 raise ValueError(f"{path} is not a table of a sweep: it has no column {missing[0]}.")
             return [_read(path, number, row) for number, row in enumerate(table, 2)]
+    except FileNotFoundError as error:
+        raise ValueError(str(error)) from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read: {error}.") from error
 

@@ -1,6 +1,7 @@
 """SLURM: the runs of a sweep as the tasks of a job array."""
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -11,10 +12,12 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 
 from focalcal.base.files import atomic_writer, check_links, make_folder, parse_json, read_text
+from focalcal.base.suggestions import shortened
 from focalcal.recipes import Recipe, load_recipe
 from focalcal.sweeps.plan import Plan, PlannedRun
 
 TASKS, SCRIPT = "tasks.jsonl", "sweep.sbatch"
+_LONGEST_NAME = 255  # bytes of the name of a folder
 
 
 @dataclass(frozen=True)
@@ -148,16 +151,29 @@ def read_task(file: Path, index: int) -> Task:
     if not 0 <= index < len(lines):
         raise ValueError(f"{file} has {len(lines)} tasks, counted from 0, and no task {index}.")
     try:
-        content = parse_json(lines[index])
-        recipe, changes, folder = content["recipe"], [str(change) for change in content["changes"]], content["out"]
-        inside = PurePosixPath(folder)
-        if inside.is_absolute() or ".." in inside.parts:
-            raise ValueError(f"{folder!r} is not a folder of the sweep")
-        path = file.parent / inside
-    except (ValueError, KeyError, TypeError) as error:
+        recipe, changes, folder = _parse_task(lines[index])
+        path = file.parent / folder
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(file.parent)):
+            raise ValueError(f"{shortened(repr(folder))} is not a folder of the sweep, but a link out of it")
+    except ValueError as error:
         where = f"{file}, line {index + 1}"
         raise ValueError(f"{where}, is not a task of a sweep ({error}); write the file again.") from error
     try:
         return Task(load_recipe(recipe, changes), path)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{file}, line {index + 1}: {error}") from error
+
+
+def _parse_task(line: str) -> tuple[str, list[str], str]:
+    """Return the recipe, its changes, and a folder below that of the sweep."""
+    content = parse_json(line)
+    if not isinstance(content, dict) or set(content) != {"recipe", "changes", "out"}:
+        raise ValueError("it must have recipe, changes and out")
+    recipe, changes, folder = content["recipe"], content["changes"], content["out"]
+    if not isinstance(changes, list) or not all(isinstance(text, str) for text in (recipe, folder, *changes)):
+        raise ValueError("recipe and out must be texts, and changes a list of texts")
+    inside = PurePosixPath(folder)
+    is_name = "\0" not in folder and all(len(os.fsencode(part)) <= _LONGEST_NAME for part in inside.parts)
+    if inside.is_absolute() or ".." in inside.parts or not is_name:
+        raise ValueError(f"{shortened(repr(folder))} is not a folder of the sweep")
+    return recipe, changes, folder

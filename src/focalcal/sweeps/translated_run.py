@@ -16,7 +16,7 @@ from focalcal.metrics.streaming.token_calibration import (
     token_samples,
 )
 from focalcal.predictions.token_predictions import TokenPredictions
-from focalcal.sweeps.bleu_differences import Translated
+from focalcal.sweeps.bleu_differences import LEVEL, Translated
 from focalcal.sweeps.plan import PlannedRun
 from focalcal.sweeps.records import read_records, write_records
 from focalcal.sweeps.result_rows import Row, Selection, title
@@ -30,7 +30,6 @@ BEAM, LENGTH_PENALTY = 5, 0.6
 CURVE = tuple(tenth / 10 for tenth in range(5, 21))
 OBJECTIVES: tuple[Objective, ...] = ("ece", "nll")
 _METRICS = {"error": "error", "ece": "ece", "ada_ece": "ada_ece", "mce": "mce", "nll": "nll"}
-_LEVEL = 0.90
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class TranslatedRun:
         samples = token_samples(self.tokens["test"], [1.0, scaled])
         for scaling, temperature, each in zip(("pre", "post"), (1.0, scaled), samples, strict=True):
             values = evaluate_tokens(self.tokens["test"], temperature=temperature).values
-            intervals = each.intervals({name: values[name] for name in _METRICS}, level=_LEVEL)
+            intervals = each.intervals({name: values[name] for name in _METRICS}, level=LEVEL)
             for name, metric in _METRICS.items():
                 if name != "error" or scaling == "pre":
                     low, high = (100 * end for end in intervals[name]) if name in intervals else (None, None)
@@ -139,7 +138,7 @@ class TranslatedRun:
                     method = "" if low is None else "honest" if name in ("ece", "ada_ece") else "clusters"
                     yield self._row(metric, shown, 100 * values[name], low, high, method, temperature)
             texts = self.translations(temperature)
-            low, high = bleu_interval(texts, self.references, level=_LEVEL)
+            low, high = bleu_interval(texts, self.references, level=LEVEL)
             value = measure_bleu(texts, self.references).score
             yield self._row("bleu", scaling, value, low, high, "percentile", temperature)
 

@@ -14,8 +14,6 @@ from focalcal.sweeps.plan import PlannedRun
 from focalcal.sweeps.result_rows import Row
 from focalcal.sweeps.translated_run import CURVE, OBJECTIVES, CurvePoint, TranslatedRun
 
-LEVEL = 0.90
-
 
 @dataclass(frozen=True)
 class TranslationResult:
@@ -78,10 +76,7 @@ class TranslationResult:
         if not found:
             return "."
         adjusted = holm([one.p_value for one in found.values()])
-        shown = [
-            f"{loss} {one.difference:+.2f} (p = {p_value:.2f}{'' if p_value < 1 - LEVEL else ', not significant'})"
-            for (loss, one), p_value in zip(found.items(), adjusted, strict=True)
-        ]
+        shown = [f"{loss} {one.text(p_value)}" for (loss, one), p_value in zip(found.items(), adjusted, strict=True)]
         correction = ", corrected by Holm" if len(found) > 1 else ""
         return f"; paired bootstrap against {best}, seed {seed}{correction}: {', '.join(shown)}."
 
@@ -99,11 +94,9 @@ class TranslationResult:
         one = find_difference(self.differences, (loss, scaled), (loss, 1.0), seeds[0])
         if one is None:
             return f"{start} leaves BLEU unchanged." if scaled == 1.0 else f"{start} changes BLEU by {change:+.2f}."
-        significance = "" if one.p_value < 1 - LEVEL else ", not significant"
-        return (
-            f"{start} changes BLEU by {change:+.2f} (paired bootstrap, seed {seeds[0]}: p = {one.p_value:.2f}"
-            f"{significance})."
-        )
+        if len(seeds) == 1:
+            return f"{start} changes BLEU by {one.text()}, by the paired bootstrap."
+        return f"{start} changes BLEU by {change:+.2f}; paired bootstrap, seed {seeds[0]}: {one.text()}."
 
 
 def is_translator(run: PlannedRun) -> bool:

@@ -11,6 +11,8 @@ from focalcal.models.transformer import Transformer
 
 # What a translation never holds: nobody can read an unknown subword.
 _FORBIDDEN = [PADDING, UNKNOWN, BEGIN]
+# α; far above what anybody takes, and far below where ((5 + length) / 6)^α is too large for a number.
+_LARGEST_PENALTY = 20
 
 
 @dataclass(frozen=True)
@@ -41,19 +43,24 @@ def search_beams(
 
     At each step the best ``beam`` continuations of a sentence's hypotheses go on. A continuation that ends the sentence
     counts if it is among the best ``beam`` of all. A sentence is finished when ``beam`` hypotheses have ended, or when
-    none that goes on can still overtake the best of them. With a beam of 1 this is greedy decoding.
+    none that goes on can still overtake the best of them. With a beam of 1 this is greedy decoding. Of equally likely
+    continuations the subword of the lower number goes first.
 
     Args:
         model: In evaluation mode.
         source: (B, S) int64 subwords with the one that ends a sentence, padded at the end.
         beam: Hypotheses that are followed per sentence.
-        length_penalty: α of Wu et al. (2016): scores are log p / ((5 + length) / 6)^α, where the length counts the end.
+        length_penalty: α of Wu et al. (2016), at most 20: scores are log p / ((5 + length) / 6)^α, where the length
+            counts the end.
         temperature: What the logits of every step are divided by.
         max_length: Longest translation, its end included; by default twice the source's length and 20, and never more
             than the model can read. At that length a translation is made to end.
 
     Returns:
         The best hypothesis of each sentence.
+
+    Raises:
+        ValueError: An option makes no sense, or the network's outputs are not finite.
     """
     _check(beam, length_penalty, temperature)
     search = _Search(model, source, beam, length_penalty, temperature, _limits(model, source, max_length))
@@ -76,8 +83,8 @@ def compute_penalty(length: int, alpha: float) -> float:
 def _check(beam: int, length_penalty: float, temperature: float) -> None:
     if isinstance(beam, bool) or not isinstance(beam, int) or beam < 1:
         raise ValueError(f"beam must be a whole number of at least 1, got {beam!r}.")
-    if not 0 <= length_penalty < math.inf:
-        raise ValueError(f"length_penalty must be a number of at least 0, got {length_penalty}.")
+    if not 0 <= length_penalty <= _LARGEST_PENALTY:
+        raise ValueError(f"length_penalty must be a number from 0 to {_LARGEST_PENALTY}, got {length_penalty}.")
     if not 0 < temperature < math.inf:
         raise ValueError(f"temperature must be a number above 0, got {temperature}.")
 
@@ -111,7 +118,7 @@ class _Search:
         scores, parents, words = self._candidates(length)
         self._collect_ended(scores, parents, words, length)
         # Twice as many candidates as the beam has are enough: each hypothesis ends in one way only.
-        kept, order = scores.masked_fill(words == END, -math.inf).topk(min(self.beam, scores.shape[1]))
+        kept, order = _largest(scores.masked_fill(words == END, -math.inf), self.beam)
         parents, words = parents.gather(1, order), words.gather(1, order)
         going_on = [row for row in range(len(kept)) if not self._is_finished(row, kept[row, 0].item())]
         self._go_on(torch.tensor(going_on, dtype=torch.int64, device=kept.device), kept, parents, words)
@@ -122,15 +129,20 @@ class _Search:
         logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
         logits = logits / self.temperature if self.temperature != 1 else logits
         total = logits.logsumexp(-1, keepdim=True)
+        if not bool(total.isfinite().all()):
+            raise ValueError(
+                f"The network's outputs, divided by a temperature of {self.temperature:g}, are not finite: take a "
+                "higher temperature, or a network whose training did not diverge."
+            )
         logits[..., _FORBIDDEN] = -math.inf
         must_end = self.limits[self.sentences] <= length
         if bool(must_end.any()):
             end = logits[must_end][..., END].clone()
             logits[must_end] = -math.inf
             logits[..., END][must_end] = end
-        values, words = logits.topk(min(2 * self.beam, logits.shape[-1]), dim=-1)
+        values, words = _largest(logits, 2 * self.beam)
         scores = (self.scores[:, :, None] + (values - total).double()).flatten(1)
-        best, places = scores.topk(min(2 * self.beam, scores.shape[1]))
+        best, places = _largest(scores, 2 * self.beam)
         return best, places // values.shape[-1], words.flatten(1).gather(1, places)
 
     def _collect_ended(self, scores: Tensor, parents: Tensor, words: Tensor, length: int) -> None:
@@ -161,3 +173,18 @@ class _Search:
         if len(rows) < len(self.sentences):
             self.state.keep_sentences(rows)
         self.sentences = self.sentences[rows]
+
+
+def _largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Find the largest values of each row and their places, of equal ones the first: topk takes any of them.
+
+    Examples:
+        >>> _largest(torch.tensor([1.0, 2.0, 0.0, 2.0, 2.0]), 2)
+        (tensor([2., 2.]), tensor([1, 3]))
+    """
+    count = min(count, values.shape[-1])
+    found, places = values.topk(min(count + 1, values.shape[-1]))
+    is_tie = (found[..., 1:] == found[..., :-1]) & found[..., 1:].isfinite()
+    if bool(is_tie.any()):  # between networks' outputs a rare thing, and a whole sort takes long
+        found, places = values.sort(dim=-1, descending=True, stable=True)
+    return found[..., :count], places[..., :count]

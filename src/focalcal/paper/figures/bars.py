@@ -7,7 +7,7 @@ from focalcal.paper.figures.figure import PaperFigure
 from focalcal.paper.figures.panels import Panel, Series
 from focalcal.paper.result_folders import KeptRun, load_scaled
 from focalcal.paper.run_groups import RunGroup, choose_runs, need_predictions
-from focalcal.paper.table_names import ALL_METHODS, METHOD_TITLES
+from focalcal.paper.table_names import ALL_METHODS, MAIN, METHOD_TITLES
 from focalcal.sweeps.result_rows import Row
 
 _METRICS = {"ece": "ECE", "ada_ece": "AdaECE", "classwise_ece": "Classwise-ECE"}
@@ -31,7 +31,8 @@ def bars(groups: Sequence[RunGroup], *, papers_bootstrap: bool = False) -> Paper
     else:
         group = _with_most_losses(groups)
         figures = _of_rows(group.rows)
-    losses = [loss for loss in ALL_METHODS if (loss, "ece", "pre") in figures]
+    losses = _complete(figures)
+    note = "Chance makes a calibration error too large, which the intervals allow for: they may lie below a bar."
     panels = []
     for metric, title in _METRICS.items():
         series = []
@@ -39,14 +40,29 @@ def bars(groups: Sequence[RunGroup], *, papers_bootstrap: bool = False) -> Paper
             value, low, high = zip(*(figures[loss, metric, scaling] for loss in losses), strict=True)
             series.append(Series(label, list(range(len(losses))), value, low, high, "bar", look=(2, 1)[place]))
         panels.append(Panel(title, "", f"{title} (%)", series, ticks=[METHOD_TITLES[loss] for loss in losses]))
-    return PaperFigure("bars", f"{group.title}: calibration errors with 90% intervals, seed 0", panels)
+    title = f"{group.title}: calibration errors with 90% intervals, {group.seeds_text(losses)}"
+    return PaperFigure("bars", title, panels, notes=(note,))
 
 
 def _with_most_losses(groups: Sequence[RunGroup]) -> RunGroup:
-    counts = {group.name: len({key[0] for key in _of_rows(group.rows)}) for group in groups}
-    if not any(counts.values()):
-        raise ValueError("The figure bars needs a table.csv with intervals; measure the sweep with --bootstrap 1000.")
-    return max(groups, key=lambda group: counts[group.name])
+    """Choose the group with the most of the paper's six losses, of equals the one with the most losses at all."""
+    found = {group.name: _complete(_of_rows(group.rows)) for group in groups}
+    if not any(found.values()):
+        wanted = ", ".join(_METRICS)
+        raise ValueError(
+            f"The figure bars needs a table.csv with {wanted} before and after scaling, with intervals; a sweep of a "
+            "classifier with --bootstrap 1000 makes it."
+        )
+    return max(groups, key=lambda group: (len({*MAIN} & {*found[group.name]}), len(found[group.name])))
+
+
+def _complete(figures: Figures) -> list[str]:
+    """List the losses that have every bar."""
+    return [
+        loss
+        for loss in ALL_METHODS
+        if all((loss, metric, scaling) in figures for metric in _METRICS for scaling in _SCALINGS)
+    ]
 
 
 def _of_rows(rows: Sequence[Row]) -> Figures:

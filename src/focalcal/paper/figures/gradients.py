@@ -42,8 +42,8 @@ def gradient_factor_figure(groups: Sequence[RunGroup], losses: Sequence[str] | N
 def _factor_panel() -> Panel:
     curves = gradient_factor_curves(_GAMMAS, points=201)
     series = [
-        Series(f"γ = {gamma:g}", curves.p.tolist(), g.tolist(), look=place)
-        for place, (gamma, g) in enumerate(zip(curves.gammas, curves.g, strict=True))
+        Series(f"γ = {gamma:g}", curves.p.tolist(), g.tolist())
+        for gamma, g in zip(curves.gammas, curves.g, strict=True)
     ]
     marks = [crossing(gamma) for gamma in _GAMMAS if gamma]
     return Panel(

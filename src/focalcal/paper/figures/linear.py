@@ -48,7 +48,7 @@ def _boundary(loss: str, run: LinearRun, test: Points) -> Panel:
             kind="points",
             look=look,
         )
-        for number, (sign, look) in enumerate(((-1.0, 1), (1.0, 2)))
+        for number, (sign, look) in enumerate(((-1.0, 5), (1.0, 2)))
     ]
     along = np.array([-run.weights[1], run.weights[0]]) / np.linalg.norm(run.weights) * 6
     line = Series("boundary", [-along[0], along[0]], [-along[1], along[1]], look=0)

@@ -6,7 +6,6 @@ from focalcal.paper.figures.figure import PaperFigure
 from focalcal.paper.figures.panels import Panel, Series
 from focalcal.paper.result_folders import load_scaled
 from focalcal.paper.run_groups import RunGroup, choose_runs, need_predictions
-from focalcal.paper.table_names import METHOD_TITLES
 from focalcal.plots import roc
 from focalcal.sweeps.result_rows import title
 
@@ -25,10 +24,10 @@ def ood_roc(groups: Sequence[RunGroup], data: str = "svhn") -> PaperFigure:
     panels = []
     for place, when in enumerate(("before", "after")):
         series = []
-        for look, (run, parts) in enumerate(zip(runs, loaded, strict=True)):
+        for run, parts in zip(runs, loaded, strict=True):
             curve = roc(parts["test"][place], parts[data][place], points=_POINTS)
-            label = f"{METHOD_TITLES.get(run.loss, run.loss)}: {100 * curve.auroc:.1f}"
-            series.append(Series(label, curve.false_rates.tolist(), curve.true_rates.tolist(), look=look))
+            name = f"{run.loss}: {100 * curve.auroc:.1f}"
+            series.append(Series(name, curve.false_rates.tolist(), curve.true_rates.tolist()))
         limits = ((0.0, 1.0), (0.0, 1.0))
         panels.append(
             Panel(

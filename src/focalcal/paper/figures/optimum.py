@@ -12,9 +12,6 @@ _GAMMAS = (0.0, 1.0, 2.0, 3.0, 5.0)
 def optimum() -> PaperFigure:
     """p̂ against q for cross-entropy (γ = 0) and several γ."""
     q = np.linspace(0, 1, 201)
-    series = [
-        Series(f"γ = {gamma:g}", q.tolist(), focal_optimum(q, gamma).tolist(), look=place)
-        for place, gamma in enumerate(_GAMMAS)
-    ]
+    series = [Series(f"γ = {gamma:g}", q.tolist(), focal_optimum(q, gamma).tolist()) for gamma in _GAMMAS]
     panel = Panel("", "true probability q", "p̂ that minimises the loss", series, limits=((0.0, 1.0), (0.0, 1.0)))
     return PaperFigure("optimum", "The optimum of the binary focal loss", [panel], columns=1)

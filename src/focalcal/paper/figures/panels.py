@@ -25,7 +25,18 @@ _LOOKS: tuple[tuple[str, Any, str], ...] = (
     ("#56B4E9", (0, (8, 2)), "X"),
     ("#7F7F7F", (0, (3, 1, 1, 1)), "*"),
 )
-_OF_LOSS = {"cross-entropy": 0, "fl-3": 1, "flsd-53": 2, "fl-1": 3, "fl-2": 4, "brier": 5, "ls-0.05": 6, "mmce": 7}
+# The same loss looks the same in every figure, and so does its γ; in the order of the looks.
+_SHARED = (
+    ("cross-entropy", "γ = 0"),
+    ("fl-3", "γ = 3"),
+    ("flsd-53", "γ = 5"),
+    ("fl-1", "γ = 1"),
+    ("fl-2", "γ = 2"),
+    ("brier", "γ = 7"),
+    ("ls-0.05", "ls-0.1", "γ = 10"),
+    ("mmce",),
+)
+_OF_NAME = {name: look for look, names in enumerate(_SHARED) for name in names}
 
 
 @dataclass(frozen=True)
@@ -33,7 +44,7 @@ class Series:
     """One curve, histogram or row of bars.
 
     Attributes:
-        name: In the legend; a loss is shown by its title.
+        name: In the legend; a loss is shown by its title. What stands behind a colon does not change its look.
         x, y: The points; for bars the numbers of the places.
         low, high: Ends of intervals of y; empty where there are none.
         kind: How it is drawn.
@@ -124,16 +135,17 @@ def make_room_for_legend(panel: Panel, ax: Axes) -> None:
 
 
 def _draw_series(series: Series, place: int, count: int, ax: Axes) -> None:
-    number = series.look if series.look is not None else _OF_LOSS.get(series.name, place)
+    name, colon, rest = series.name.partition(": ")
+    number = series.look if series.look is not None else _OF_NAME.get(name, place)
     colour, line, marker = _LOOKS[number % len(_LOOKS)]
-    label = METHOD_TITLES.get(series.name, series.name)
+    label = METHOD_TITLES.get(name, name) + colon + rest
     if series.kind == "bar":
         _draw_bars(series, place, count, ax, colour, label)
     elif series.kind == "column":
         width = min((b - a for a, b in zip(series.x, series.x[1:], strict=False)), default=1.0)
         ax.bar(series.x, series.y, width, color=colour, edgecolor="white", linewidth=0.5, label=label)
     elif series.kind == "points":
-        ax.scatter(series.x, series.y, s=4, color=colour, marker=marker, alpha=0.4, label=label, linewidths=0)
+        ax.scatter(series.x, series.y, s=7, color=colour, marker=marker, alpha=0.5, label=label, linewidths=0)
     elif series.kind == "step":
         ax.step(series.x, series.y, where="mid", color=colour, linestyle=line, linewidth=1.4, label=label)
     else:

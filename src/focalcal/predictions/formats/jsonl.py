@@ -12,14 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from focalcal.base.files import DAMAGE, open_bytes, parse_json
+from focalcal.base.files import DAMAGE, REFUSED_JSON, open_bytes, parse_json
 from focalcal.predictions.formats.parts import Metadata
 from focalcal.predictions.formats.tabular import Constant, Field, Table, TableSource
 from focalcal.predictions.read_options import Choices
 
 BROKEN = (*DAMAGE, pa.ArrowException, gzip.BadGzipFile)
 
-_LONGEST_LINE = 2**28
+_LONGEST_LINE = 2**26  # JSON of 64 MB can take 2 GB of memory; an object with a million classes has 20 MB
 
 
 def open_source(path: str | os.PathLike[str], choices: Choices) -> TableSource:
@@ -44,20 +44,21 @@ class JsonlTable(Table):
 
     def batches(self, columns: Sequence[int], fields: dict[str, Field], rows: int) -> Iterator[dict[int, pa.Array]]:
         """Read these columns, at most ``rows`` rows at a time."""
+        names = [self.names[column] for column in columns]
         start, held = 0, []
         for item in self.objects():
-            held.append(item)
+            held.append([item.get(name) for name in names])  # what else is there may be of any size
             if len(held) == rows:
                 yield self._columns(held, columns, start)
                 start, held = start + len(held), []
         if held:
             yield self._columns(held, columns, start)
 
-    def _columns(self, objects: list[dict[str, Any]], columns: Sequence[int], start: int) -> dict[int, pa.Array]:
-        return {column: self._column(objects, self.names[column], start) for column in columns}
+    def _columns(self, held: list[list[Any]], columns: Sequence[int], start: int) -> dict[int, pa.Array]:
+        by_column = zip(columns, zip(*held, strict=True), strict=True)
+        return {column: self._column(values, self.names[column], start) for column, values in by_column}
 
-    def _column(self, objects: list[dict[str, Any]], name: str, start: int) -> pa.Array:
-        values = [item.get(name) for item in objects]
+    def _column(self, values: Sequence[Any], name: str, start: int) -> pa.Array:
         try:
             return pa.array(values)
         except pa.ArrowException:
@@ -73,8 +74,11 @@ class JsonlTable(Table):
                     continue
                 try:
                     item = parse_json(line)
-                except json.JSONDecodeError:
-                    raise ValueError(f"its row {row} is not JSON; write one object per line.") from None
+                except json.JSONDecodeError as error:
+                    if len(line) == _LONGEST_LINE:
+                        raise ValueError(f"its row {row} has more than {_LONGEST_LINE:,} bytes.") from None
+                    reason = f" ({error.msg})" if error.msg in REFUSED_JSON else ""
+                    raise ValueError(f"its row {row} is not JSON{reason}; write one object per line.") from None
                 if not isinstance(item, dict):
                     raise ValueError(f"its row {row} is not a JSON object; write one object per line.")
                 yield item

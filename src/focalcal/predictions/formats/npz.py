@@ -70,6 +70,8 @@ def open_npz(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
         arrays: dict[str, StoredArray] = {}
         for info in archive.infolist():
             name = info.filename.removesuffix(".npy")
+            if name in arrays:
+                raise ValueError(f"it holds two arrays {name!r}; save it again with one of them.")
             if name != info.filename:
                 check_unpacked(name, info.file_size, info.compress_size)
                 with archive.open(info) as member:

@@ -5,6 +5,7 @@ new fact about all samples is a line of ``write_text`` and ``read_text``.
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast, get_args
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from focalcal.base.files import parse_json
 from focalcal.base.measures import Of
+from focalcal.base.suggestions import shortened
 from focalcal.predictions.checks import largest_row_sum_error, row_sum_tolerance
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.groups import PREDICTED, GroupColumn
@@ -232,9 +234,12 @@ def _read_group_names(text: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 
 def _read_number(text: Mapping[str, str], name: str) -> float | None:
     try:
-        return float(text[name]) if name in text else None
+        number = float(text[name]) if name in text else None
     except ValueError:
-        raise ValueError(f"its metadata is corrupt: {name} must be a number, not {text[name]!r}.") from None
+        number = math.nan
+    if number is not None and not 0 <= number < math.inf:
+        raise ValueError(f"its metadata is corrupt: {name} must be a number, not {shortened(repr(text[name]))}.")
+    return number
 
 
 def _tolerance_needed(preds: Predictions) -> float | None:

@@ -95,8 +95,12 @@ def open_source(path: str | os.PathLike[str], choices: Choices) -> ArraySource:
     check_stated(header, text)
     start = _LENGTH + length
     layouts = {name: _read_layout(name, entry, size - start) for name, entry in header.items()}
-    ends = [end for _, (_, end) in layouts.values()]
-    if max(ends, default=0) != size - start:
+    end = 0
+    for begins, ends in sorted(offsets for _, offsets in layouts.values()):
+        if begins != end:
+            raise ValueError("it is corrupt: its arrays do not lie one behind the other.")
+        end = ends
+    if end != size - start:
         raise ValueError("it is truncated, or has more bytes than its header describes.")
     arrays: dict[str, StoredArray] = {
         name: FileArray(path, layout, start + offsets[0]) for name, (layout, offsets) in layouts.items()

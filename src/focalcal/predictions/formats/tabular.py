@@ -4,6 +4,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -28,6 +29,11 @@ from focalcal.predictions.read_options import Choices, Key
 
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 _VALUES_AT_ONCE = 2**20
+# Parts of which empty text is nothing.
+_NEVER_EMPTY = {"labels", "correct", "predicted", "clusters"}
+_MOST_DIGITS = 10  # of the number of a class that are looked at: more are another number than that of any class
+_NUMBERED = re.compile(r"_\d+$")
+_PART_NAMES = {*LABEL_NAMES, *chain(*VALUE_NAMES.values()), *chain(*(column.names for column in COLUMNS))}
 
 
 @dataclass(frozen=True)
@@ -85,9 +91,9 @@ def _matrix_keys(choices: Choices) -> list[Key]:
 
 
 def _find_prefixed(names: Sequence[str], key: str) -> Field | None:
-    pattern = re.compile(re.escape(key) + r"_(\d{1,9})")
+    pattern = re.compile(re.escape(key) + r"_(\d+)")
     matches = {position: match for position, name in enumerate(names) if (match := pattern.fullmatch(name))}
-    numbered = {position: int(match[1]) for position, match in matches.items()}
+    numbered = {position: int(match[1][:_MOST_DIGITS]) for position, match in matches.items()}
     named = [position for position, name in enumerate(names) if name.startswith(f"{key}:")]
     if (key in names) + bool(numbered) + bool(named) > 1:
         raise ValueError(f"it has {key!r} in several layouts; keep one of {key}, {key}_0 ..., {key}:name ....")
@@ -98,6 +104,17 @@ def _find_prefixed(names: Sequence[str], key: str) -> Field | None:
     if named:
         return Field(tuple(named), tuple(names[position].removeprefix(f"{key}:") for position in named))
     return None
+
+
+def _check_names(names: Sequence[str], found: dict[Key, Field]) -> None:
+    """Refuse ``" weights"``, as a header with a space behind each comma has it: it would be left out in silence."""
+    read = {column for field in found.values() for column in field.columns}
+    for position, name in enumerate(names):
+        meant = "".join(filter(str.isprintable, name)).strip()
+        if name != meant and position not in read and _NUMBERED.sub("", meant) in _PART_NAMES:
+            raise ValueError(
+                f"its column {name!r} has white space or an invisible character in its name; call it {meant!r}."
+            )
 
 
 def _find_single(names: Sequence[str], name: str) -> Field:
@@ -157,6 +174,7 @@ class TableSource(Source):
 
     def __init__(self, table: Table, choices: Choices) -> None:
         found = find_fields(table.names, choices)
+        _check_names(table.names, found)
         names: list[Key] = [*found, *(name for name in dict.fromkeys(table.names) if name not in found)]
         self.kind, keys = find_parts(names, choices)
         self.names = names
@@ -230,7 +248,7 @@ class TableSource(Source):
         field = self._fields[part]
         columns = [batch[column] for column in field.columns]
         for position, column in zip(field.columns, columns, strict=True):
-            _check_present(column, self.table.names[position], start)
+            _check_present(column, self.table.names[position], start, empty=self._means_nothing(part))
         if part in TEXT_COLUMNS:
             return columns[0].to_pylist()
         if part.startswith(GROUPS) or part == "predicted" or (part == "labels" and "predicted" in self._fields):
@@ -244,6 +262,10 @@ class TableSource(Source):
         # Only the values' length has been seen before this block.
         length = self.sample_shape[0] if part == "values" and self.sample_shape else None
         return _read_numbers(columns[0], self.table.names[field.columns[0]], start, length)
+
+    def _means_nothing(self, part: str) -> bool:
+        """Return whether empty text is a missing value; our own files may have a group without a name."""
+        return part in _NEVER_EMPTY or (part.startswith(GROUPS) and not self.table.is_ours)
 
     def _read_sample_shape(self) -> tuple[int, ...]:
         """Look at the first row: of a list column only that says how many classes there are."""
@@ -292,9 +314,12 @@ def _is_missing(column: pa.Array) -> np.ndarray:
     return missing
 
 
-def _check_present(column: pa.Array, name: str, start: int) -> None:
-    if column.null_count:
-        row = start + pc.index(column.is_null(), True).as_py()
+def _check_present(column: pa.Array, name: str, start: int, *, empty: bool) -> None:
+    missing = column.is_null()
+    if empty and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        missing = pc.or_(missing, pc.fill_null(pc.equal(column, ""), True))
+    if (row := pc.index(missing, True).as_py()) >= 0:
+        row += start
         raise ValueError(f"its column {name!r} has no value in row {row}; fill it, or pass drop_missing=True.")
 
 
