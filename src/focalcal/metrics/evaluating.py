@@ -189,17 +189,13 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
     honest = HonestIntervals(gaps, request.seed)
     ends: dict[str, Interval] = {}
     if resampled:
-<<<<<<< HEAD
         ends |= _resample(preds, request, resampled, stats, splits)
-=======
-        ends |= _resampled(preds, request, resampled, stats, splits)
         if request.method is None and stats is not None:
             constant = [name for name in SHARES if name in ends and ends[name][0] == ends[name][1]]
             if constant:
                 # No resample shows an error that has not occurred.
                 ends |= intervals_of_samples(stats, clusters).at(constant, request.level)
                 methods |= dict.fromkeys(constant, "normal")
->>>>>>> main
     for name in methods.keys() - ends.keys() - {"classwise_ece"}:
         ends[name] = honest.interval(name, found[name], request.level)
     if folds is not None:

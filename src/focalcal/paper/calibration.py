@@ -25,19 +25,11 @@ def calibration_claims(results: Sequence[ResultSet]) -> list[Claim]:
         ),
         judged(
             "FLSD-53 has a lower ECE than cross-entropy before temperature scaling.",
-<<<<<<< HEAD
-            _compare(results, "flsd-53", "ece", "pre"),
-        ),
-        judged(
-            "FL-3 has a lower ECE than cross-entropy before temperature scaling.",
-            _compare(results, "fl-3", "ece", "pre"),
-=======
             against(results, "flsd-53", _CROSS_ENTROPY, "ece", "pre"),
         ),
         judged(
             "FL-3 has a lower ECE than cross-entropy before temperature scaling.",
             against(results, "fl-3", _CROSS_ENTROPY, "ece", "pre"),
->>>>>>> main
         ),
         judged(
             "Before scaling FL-3 or FLSD-53 has the lowest ECE of all losses.",
@@ -46,11 +38,7 @@ def calibration_claims(results: Sequence[ResultSet]) -> list[Claim]:
         judged("After scaling FL-3 or FLSD-53 has the lowest ECE of all losses.", list(_lowest(results, "post"))),
         judged(
             "FLSD-53 has a lower ECE than cross-entropy after temperature scaling.",
-<<<<<<< HEAD
-            _compare(results, "flsd-53", "ece", "post"),
-=======
             against(results, "flsd-53", _CROSS_ENTROPY, "ece", "post"),
->>>>>>> main
         ),
         judged(
             "Among fixed γ a larger one gives a lower ECE before scaling: γ = 3 below 2 below 1.",
@@ -58,31 +46,16 @@ def calibration_claims(results: Sequence[ResultSet]) -> list[Claim]:
         ),
         judged(
             "Focal loss does not cost accuracy: the error of FLSD-53 is not significantly above cross-entropy's.",
-<<<<<<< HEAD
-            _compare(results, "flsd-53", "error", "", strict=False),
-=======
             against(results, "flsd-53", _CROSS_ENTROPY, "error", claim="not higher"),
         ),
         judged(
             "FLSD-53 has a higher top-5 accuracy than cross-entropy.",
             against(results, "flsd-53", _CROSS_ENTROPY, "top5_accuracy", claim="higher"),
->>>>>>> main
         ),
     ]
 
 
-<<<<<<< HEAD
-def _compare(
-    results: Sequence[ResultSet], loss: str, metric: str, scaling: str, *, strict: bool = True
-) -> Iterable[tuple[bool, str]]:
-    cases = (against(result, loss, _CROSS_ENTROPY, metric, scaling, strict=strict) for result in results)
-    return [case for case in cases if case is not None]
-
-
-def _temperatures(results: Sequence[ResultSet], loss: str, low: float, high: float) -> Iterator[tuple[bool, str]]:
-=======
 def _temperatures(results: Sequence[ResultSet], loss: str, low: float, high: float) -> Iterator[Case]:
->>>>>>> main
     for result in results:
         found = figure(result, loss, "ece", "post")
         if found is not None and found.temperature is not None:

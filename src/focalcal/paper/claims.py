@@ -67,17 +67,6 @@ def judged(text: str, outcomes: Iterable[Case], nothing: str = "no such runs") -
     cases = list(outcomes)
     if not cases:
         return Claim(text, "cannot be tested here", f"{nothing[:1].upper()}{nothing[1:]}.")
-<<<<<<< HEAD
-    share = sum(holds for holds, _ in cases)
-    mixed = 0 < share < len(cases)
-    verdict = f"holds in {share} of {len(cases)}" if mixed else "holds" if share else "does not hold"
-    return Claim(text, verdict, f"{'; '.join(_mark(case, mixed) for case in cases)}.", tuple(cases))
-
-
-def _mark(case: tuple[bool, str], mixed: bool) -> str:
-    holds, text = case
-    return f"{text} ({'yes' if holds else 'no'})" if mixed else text
-=======
     mixed = len({holds for holds, _ in cases}) > 1
     evidence = "; ".join(f"{text} ({_WORDS[holds]})" if mixed else text for holds, text in cases)
     return Claim(text, _verdict([holds for holds, _ in cases]), f"{evidence}.", tuple(cases))
@@ -108,7 +97,6 @@ def _verdict(outcomes: Sequence[bool | None]) -> str:
     undecided = f", undecided in {counts[None]}" if counts[None] else ""
     said = "holds" if counts[True] else "does not hold"
     return f"{said} in {counts[True] or counts[False]} of {len(outcomes)}{undecided}"
->>>>>>> main
 
 
 def claims_table(claims: Iterable[Claim]) -> str:

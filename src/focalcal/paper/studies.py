@@ -187,15 +187,10 @@ def records_table(records: Records) -> str:
     return markdown_table([name.replace("_", " ") for name in records[0]], rows, left=min(left, 2))
 
 
-<<<<<<< HEAD
 def _show(value: object) -> str:
-    return "–" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
-=======
-def _shown(value: object) -> str:
     if not isinstance(value, float):
         return "–" if value is None else str(value)
     return f"{value:.1e}" if 0 < abs(value) < _SMALL else f"{value:.2f}"  # gradients die by orders of magnitude
->>>>>>> main
 
 
 def study_records(study: Study, results: Results) -> dict[str, Any]:

@@ -103,14 +103,5 @@ def _pair(text: Any) -> tuple[str, Any]:
         return key, parse_yaml(value)
     except ValueError as error:
         if value.lstrip()[:1] in _MEANT_AS_YAML:
-<<<<<<< HEAD
-            raise ValueError(f"The value of {key}={_shorten(value)} is {error}; correct it.") from None
-        return key, value  # a text that happens to have a colon or a quotation mark in it
-
-
-def _shorten(value: str) -> str:
-    return value if len(value) <= 80 else f"{value[:80]}…"
-=======
             raise ValueError(f"The value of {key}={shortened(value, 80)} is {error}; correct it.") from None
         return key, value  # a text that happens to have a colon or a quotation mark in it
->>>>>>> main

@@ -62,7 +62,7 @@ def _problems(details: ErrorDetails, of: type[BaseModel]) -> list[str]:
     if kind == "union_tag_invalid":
         context = details["ctx"]
         rest = _other_value(context["tag"], context["expected_tags"])
-        return [f"{path}.name: {_shown(context['tag'])} is not known{rest}"]
+        return [f"{path}.name: {_show(context['tag'])} is not known{rest}"]
     if kind == "literal_error":
         return [f"{path}: {_show(given)} is not known{_other_value(given, details['ctx']['expected'])}"]
     if kind == "invalid_key":
@@ -72,15 +72,8 @@ def _problems(details: ErrorDetails, of: type[BaseModel]) -> list[str]:
     return [f"{path} {_demand(details)}, got {_show(given)}"]
 
 
-<<<<<<< HEAD
 def _show(given: Any) -> str:
-    """Write a value of the user's, which may be of any length."""
-    text = repr(given)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
-=======
-def _shown(given: Any) -> str:
     return shortened(repr(given))
->>>>>>> main
 
 
 def _demand(details: ErrorDetails) -> str:
