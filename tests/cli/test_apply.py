@@ -56,6 +56,15 @@ def test_arrays_and_other_endings_become_predictions(focalcal, tmp_path, calibra
     assert (loaded.of, loaded.has_labels) == ("score", False)
 
 
+def test_columns_that_another_kind_of_file_does_not_keep_are_said_to_be_lost(focalcal, tmp_path, calibrator):
+    frame().to_csv(tmp_path / "new.csv", index=False)
+    ran = focalcal(
+        "apply", tmp_path / "c.json", tmp_path / "new.csv", "--probs-key", "score", "--out", tmp_path / "o.npz"
+    )
+    assert ran.code == 0, ran.err
+    assert "without the other columns, which an --out of the input's kind keeps" in ran.out
+
+
 def test_columns_of_classes_and_decimal_commas(focalcal, tmp_path):
     fc.TemperatureScaling().fit(Predictions.from_probs([[0.9, 0.1]] * 3, [0, 0, 1])).save(tmp_path / "t.json")
     source = tmp_path / "new.csv"

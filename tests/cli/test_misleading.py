@@ -75,11 +75,69 @@ def test_gaps_are_refused_or_counted(focalcal, refused, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("header", "row", "options", "column"),
+    [
+        (
+            "conf,pred,true",
+            "0.7,dog,",
+            ["--confidence-key", "conf", "--predicted-key", "pred", "--labels-key", "true"],
+            "true",
+        ),
+        (
+            "conf,pred,true",
+            "0.7,,dog",
+            ["--confidence-key", "conf", "--predicted-key", "pred", "--labels-key", "true"],
+            "pred",
+        ),
+        ("conf,ok,g", "0.7,true,", ["--confidence-key", "conf", "--correct-key", "ok", "--by", "g"], "g"),
+        ("conf,ok,g", "0.7,true,", ["--confidence-key", "conf", "--correct-key", "ok", "--clusters-key", "g"], "g"),
+        ("p,y,g", "0.7,,north", ["--probs-key", "p", "--labels-key", "y", "--positive-label", "fraud"], "y"),
+    ],
+)
+def test_an_empty_text_is_a_missing_value(focalcal, refused, tmp_path, header, row, options, column):
+    """It is not a class that nothing can be, nor a group or an image without a name."""
+    path = tmp_path / "a.csv"
+    full = {"conf,pred,true": "0.5,cat,cat", "conf,ok,g": "0.5,true,a", "p,y,g": "0.5,fraud,north"}[header]
+    path.write_text("\n".join([header, full, row, full]) + "\n")
+    assert f"its column {column!r} has no value in row 1; fill it, or pass --drop-missing" in refused(
+        "evaluate", path, *options
+    )
+    dropped = focalcal("evaluate", path, *options, "--drop-missing", "--bootstrap", "0", "--json")
+    assert (dropped.code, json.loads(dropped.out)["n"]) == (0, 2)
+
+
+def test_the_score_of_class_0_is_said_to_be_one(focalcal, tmp_path):
+    path = save(tmp_path / "a.csv", p=[0.2, 0.9, 0.8], y=[1, 0, 0])
+    keys = ("--probs-key", "p", "--labels-key", "y", "--positive-label", "0", "--bootstrap", "0")
+    out = focalcal("evaluate", path, *keys).out
+    assert "how often class 0 occurs" in out
+    assert "class 1" not in out
+    preds = Predictions.from_probs([0.2, 0.9], [True, False], positive_class="false")
+    assert fc.evaluate(preds, bootstrap=0).event == "false"
+
+
+def test_an_error_that_has_not_occurred_may_occur(focalcal, tmp_path):
+    path = save(tmp_path / "a.csv", conf=[0.9] * 30, ok=[1] * 30)
+    keys = ("--confidence-key", "conf", "--correct-key", "ok", "--bootstrap", "50")
+    content = json.loads(focalcal("evaluate", path, *keys, "--json").out)
+    low, high = content["intervals"]["error"]
+    assert (low, content["interval_methods"]["error"]) == (0, "normal")
+    assert high == pytest.approx(1.645**2 / (30 + 1.645**2), abs=1e-3)  # Wilson's
+    assert content["intervals"]["accuracy"] == [pytest.approx(1 - high), 1]
+    assert focalcal("evaluate", path, *keys, "--max-error", "0.05", "--judge", "upper").code == 1
+    basic = json.loads(focalcal("evaluate", path, *keys, "--json", "--method", "basic").out)
+    assert basic["intervals"]["error"] == [0, 0]
+
+
+@pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--probs-key", "p", "--labels-key", "y"], "say of which with --positive-label"),
         (["--probs-key", "p", "--labels-key", "y", "--positive-label", "maybe"], "No label is 'maybe'"),
-        (["--confidence-key", "p", "--correct-key", "y"], "is 'no', which is not the name of a class"),
+        (
+            ["--confidence-key", "p", "--correct-key", "y"],
+            "correct is 'no' in row 0; it must be 0 or 1, or true or false",
+        ),
         (["--confidence-key", "p"], "pass --correct-key, or --predicted-key and --labels-key"),
         (["--probs-key", "p"], "it has no 'labels' or 'ground_truth' but"),
         ([], "name them with --logits-key or --probs-key, or one confidence per answer with --confidence-key"),

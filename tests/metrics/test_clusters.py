@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from focalcal.metrics import Accumulator, calibration_test, compare, evaluate
+from focalcal.metrics import Accumulator, calibration_intervals, calibration_test, compare, evaluate
 from focalcal.metrics.bootstrap.intervals import bootstrap
-from focalcal.metrics.honest_intervals import HONEST_METRICS
+from focalcal.metrics.cluster_units import ClusterUnits
+from focalcal.metrics.honest_intervals import HONEST_METRICS, samples_in_cells
+from focalcal.metrics.independent_units import CellSamples
+from focalcal.metrics.samples import cluster_numbers, confidence_samples
 from focalcal.predictions import Predictions
+from oracles import honest as oracle
 
 
 def images(count=60, pixels=50, seed=0, temperature=0.6, clusters=True):
@@ -164,6 +168,59 @@ def test_an_accumulator_refuses_a_mix_of_clusters_and_none():
     with pytest.raises(ValueError, match="pass clusters= with all of them"):
         accumulator.merge(other)
     assert accumulator.samples == 2
+
+
+def answers(count, size, seed=0, rate=None):
+    """Answers of which each is right as often as it says, or all of a cluster are wrong at this rate."""
+    rng = np.random.default_rng(seed)
+    numbers = np.repeat(np.arange(count), size)
+    if rate is None:
+        confidence = rng.uniform(0.5, 1, count * size)
+        correct = rng.random(count * size) < confidence
+    else:
+        confidence = 1 - rate + rate / 2 * rng.random(count * size)
+        correct = (rng.random(count) >= rate)[numbers]
+    return Predictions.from_confidence(confidence, correct, clusters=numbers)
+
+
+def test_clusters_whose_samples_are_independent_have_intervals_hardly_wider_than_samples():
+    """Forty images with 200 answers each know more than 40 answers."""
+    found = answers(40, 200)
+    plain = Predictions.from_confidence(found.values[:, 1], found.labels)
+    of_clusters, of_samples = calibration_intervals(found), calibration_intervals(plain)
+    for name, ends in of_clusters.items():
+        assert width(ends) < 2 * width(of_samples[name]), name
+    assert width(of_clusters["ece"]) < 0.05
+
+
+def test_errors_that_come_in_whole_clusters_are_allowed_for_though_none_is_seen():
+    """In two of three such data sets all 40 clusters are right, which does not show that the model is miscalibrated."""
+    rejected = missed = 0
+    for seed in range(20):
+        preds = answers(40, 30, seed, rate=0.01)
+        truth = float((preds.values[:, 1] - 0.99).mean())
+        low, high = calibration_intervals(preds)["ece"]
+        missed += not low <= truth <= high
+        rejected += calibration_test(preds).p_value <= 0.05
+    assert (missed, rejected) == (0, 0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_size_in_which_errors_come_is_that_of_its_definition(weighted):
+    rng = np.random.default_rng(3)
+    unit = rng.integers(0, 12, 150)
+    weight = rng.exponential(size=150) if weighted else np.ones(150)
+    confidence = rng.beta(4, 1, 150)
+    correct = rng.random(150) < confidence
+    units = ClusterUnits(CellSamples(np.zeros(150, dtype=np.int64), confidence, correct, weight, unit, 1))
+    assert units.lump == pytest.approx(oracle.lump(confidence, correct.astype(float), weight, unit), rel=1e-12)
+
+
+def test_the_size_in_which_errors_come_lies_between_a_sample_and_a_cluster():
+    for preds, least, most in ((answers(60, 50, rate=0.1), 1 / 60, 1 / 60), (answers(60, 50), 1 / 3000, 3 / 3000)):
+        samples = confidence_samples(preds)
+        cells = samples_in_cells(samples, np.zeros(len(preds), dtype=np.int64), cluster_numbers(preds), 1)
+        assert least * (1 - 1e-9) <= ClusterUnits(cells).lump <= most * (1 + 1e-9)
 
 
 def test_few_clusters_are_said_to_be_few():

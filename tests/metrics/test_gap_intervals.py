@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from focalcal.metrics.binning import bin_index
+from focalcal.metrics.cluster_units import ClusterUnits
 from focalcal.metrics.gap_intervals import AbsoluteGaps, SquaredGaps, largest_gap_interval, partial_sum_interval
 from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
-from focalcal.metrics.independent_units import Bins, CellSamples, ClusterUnits, SampleUnits
+from focalcal.metrics.independent_units import Bins, CellSamples, SampleUnits
 from focalcal.metrics.ranking import RankedSamples
 from focalcal.metrics.samples import ConfidenceSamples
 from oracles.honest import absolute_gaps_interval, equal_mass_shares

@@ -63,9 +63,26 @@ def test_p_values_are_corrected_for_the_number_of_classes():
     assert sum(calibration_by_class(calibrated(500, seed)).significant.any() for seed in range(20)) <= 3
 
 
-def test_clusters_have_no_p_values():
-    preds = calibrated(100)
-    clustered = Predictions.from_logits(preds.values, preds.labels, clusters=torch.arange(100) // 5)
-    found = calibration_by_class(clustered)
-    assert np.isnan(found.adjusted_p_value).all()
+def test_copies_of_samples_do_not_make_a_class_significant():
+    """The class's interval is that of clusters, whatever the number of samples."""
+    preds = calibrated(300)
+    copies = Predictions.from_logits(
+        preds.values.repeat_interleave(20, 0),
+        preds.labels.repeat_interleave(20),
+        clusters=torch.arange(300).repeat_interleave(20),
+    )
+    once, found = calibration_by_class(preds), calibration_by_class(copies)
     assert not found.significant.any()
+    width = found.high - found.low
+    np.testing.assert_allclose(width[once.count >= 10], (once.high - once.low)[once.count >= 10], rtol=0.15)
+
+
+def test_a_class_that_is_off_in_every_cluster_is_named():
+    preds = calibrated(4000)
+    answer = preds.values.argmax(1)
+    wrong = (answer == 3) & (torch.arange(4000) % 2 == 0)
+    labels = torch.where(wrong, 0, preds.labels)
+    found = calibration_by_class(Predictions.from_logits(preds.values, labels, clusters=torch.arange(4000) // 80))
+    alone = calibration_by_class(Predictions.from_logits(preds.values, labels))
+    assert found.significant[3]
+    assert 0.8 < (found.high - found.low)[3] / (alone.high - alone.low)[3] < 2

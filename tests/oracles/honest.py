@@ -59,3 +59,26 @@ def equal_mass_shares(confidence, weight, bins):
             inside = max(min(cuts[b + 1], high) - max(cuts[b], low), 0.0)
             shares[tied, b] = inside / (high - low)
     return shares
+
+
+def lump(confidence, correct, weight, unit, ranges=15):
+    """The size in which errors come, a share of the whole: sample by sample and cluster by cluster."""
+
+    def of(rows):
+        clusters = sorted({unit[i] for i in rows})
+        mass = {g: sum(weight[i] for i in rows if unit[i] == g) for g in clusters}
+        wrong = {
+            g: sum(weight[i] * ((1 - correct[i]) if confidence[i] > 0.5 else correct[i]) for i in rows if unit[i] == g)
+            for g in clusters
+        }
+        total, errors = sum(mass.values()), sum(wrong.values())
+        rate, size = errors / total, sum(m**2 for m in mass.values()) / total
+        carriers = errors**2 / sum(e**2 for e in wrong.values()) if errors > 0 else 0.0
+        more = 1 / (1 + carriers)
+        spread = sum((wrong[g] - rate * mass[g]) ** 2 for g in clusters)
+        return (spread + more * size**2) / (rate * (1 - rate) * total + more * size)
+
+    every = [i for i in range(len(weight)) if weight[i] > 0]
+    places = {i: max(math.ceil(confidence[i] * ranges) - 1, 0) for i in every}
+    parts = [[i for i in every if places[i] == place] for place in set(places.values())]
+    return max(of(rows) for rows in [every, *parts]) / weight.sum()

@@ -104,5 +104,5 @@ def test_multi_hot_labels_are_refused_unless_they_are_counts():
 
 def test_text_that_is_neither_true_nor_false():
     assert Predictions.from_confidence([0.9, 0.4], ["true", "False"]).labels.tolist() == [1, 0]
-    with pytest.raises(ValueError, match=r"correct is neither true nor false: .*row 1 is 'no'"):
+    with pytest.raises(ValueError, match=r"correct is 'no' in row 1; it must be 0 or 1, or true or false"):
         Predictions.from_confidence([0.9, 0.4], ["true", "no"])

@@ -20,6 +20,8 @@ from focalcal.report.readings import describe_measure, pluralise
 if TYPE_CHECKING:
     from focalcal.calibrators import Calibrator
 
+_LOST = ", without the other columns, which an --out of the input's kind keeps"
+
 
 @pack_options("reading", READ_OPTIONS)
 @pack_fields("sharded", ShardOptions)
@@ -55,6 +57,7 @@ def apply(
     """
     from focalcal.calibrators import load_calibrator
     from focalcal.predictions.formats import find_format
+    from focalcal.predictions.formats.rewriting import has_other_columns
 
     fitted = load_calibrator(calibrator)
     if are_shards(predictions, sharded):
@@ -79,7 +82,8 @@ def apply(
     console = results()
     console.print(f"{only}: {pluralise(len(given), 'sample')} calibrated by {fitted.method}.", soft_wrap=True)
     console.print(describe_measure(given.of, name_event(given.of, given.class_names)))
-    console.print(f"Wrote {out}{', with all other columns' if kept else ''}.", soft_wrap=True)
+    columns = ", with all other columns" if kept else _LOST * has_other_columns(file)
+    console.print(f"Wrote {out}{columns}.", soft_wrap=True)
 
 
 def _apply_to_shards(

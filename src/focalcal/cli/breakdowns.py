@@ -63,18 +63,19 @@ def class_table(file: PredictionsFile, bins: int, level: float) -> Table | None:
 
 
 def _classes(file: PredictionsFile, bins: int, level: float) -> _Views:
-    from focalcal.metrics.samples import block_statistics, cluster_numbers
+    from focalcal.metrics.samples import block_statistics
     from focalcal.predictions.masking import answer_classes, answer_names
     from focalcal.report.classes import ClassesSoFar, distinct_names
 
-    numbers, found, independent = answer_classes(file), None, True
+    numbers, found = answer_classes(file), None
     for block in file.blocks():
-        found = found or ClassesSoFar(len(numbers), bins, block.weights is not None)
-        independent &= cluster_numbers(block) is None
+        found, start = found or ClassesSoFar(len(numbers), bins, block.weights is not None), 0
         for stats, probs in block_statistics(block):
-            found.add(stats, probs)
+            part = slice(start, start + len(stats))
+            found.add(stats, probs, None if block.clusters is None else block.clusters[part])
+            start = part.stop
     assert found is not None  # a file without samples is refused
-    classes = found.classes(level, independent)
+    classes = found.classes(level)
     names = distinct_names(answer_names(file) or [str(number) for number in numbers])
     return _Views(names, classes.predicted, (classes.count, classes.accuracy))
 

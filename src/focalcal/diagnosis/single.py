@@ -243,7 +243,8 @@ def too_few_samples(patient: Patient) -> Iterator[Finding]:
     clusters = cluster_numbers(patient.preds)
     test = judge_gaps(HonestIntervals(SampledGaps(patient.statistics, patient.bins, clusters)).binned)
     if sum(test.expected) / 2 >= _MUCH_BY_CHANCE:
-        what = f"Few samples for {patient.bins} bins, so chance alone makes a large ECE: {test}"
+        much = "part of the ECE" if test.is_significant else "a large ECE"
+        what = f"Few samples for {patient.bins} bins, so chance alone makes {much}: {test}"
         advice = "Take more samples or fewer bins, and read the ECE with its interval."
         yield Finding("warning", "too_few_samples", what, advice)
     elif not test.is_significant:

@@ -159,12 +159,15 @@ class ClasswiseInterval:
     Args:
         preds: What the sums were made of: without masked classes, weights scaled.
         sums: Of the first pass.
+        lump: The size in which errors come, see `focalcal.metrics.independent_units.Units`.
         clusters: (N,) number of the cluster of each sample; None where samples are independent.
         seed: Seed for the draws.
     """
 
-    def __init__(self, preds: Predictions, sums: ClassGapFolds, clusters: Tensor | None = None, seed: int = 0) -> None:
-        self._preds, self._sums, self._clusters, self._seed = preds, sums, clusters, seed
+    def __init__(
+        self, preds: Predictions, sums: ClassGapFolds, lump: float, clusters: Tensor | None = None, seed: int = 0
+    ) -> None:
+        self._preds, self._sums, self._lump, self._clusters, self._seed = preds, sums, lump, clusters, seed
         self._weight = torch.ones(len(preds), dtype=torch.float64) if preds.weights is None else preds.weights
         self._unit = np.arange(len(preds)) if clusters is None else clusters.numpy()
         self._mass = sum_at(self._unit, self._weight.numpy(), int(self._unit.max()) + 1)
@@ -215,8 +218,7 @@ class ClasswiseInterval:
         # Where only some rows are looked at, they know the spread of all.
         error = math.sqrt(float(((parts - mean * mass) ** 2).sum()) / (mass.sum() * total))
         # What one sample adds is at most 2/K here, where it is at most 1 for ECE.
-        margin = 2 / self._preds.num_classes * float((self._mass**2).sum()) / total**2
-        return z * error + z**2 * margin
+        return z * error + z**2 * 2 / self._preds.num_classes * self._lump
 
     def _chance_quantile(self, probability: float) -> float:
         """Return a quantile of the classwise-ECE that a perfectly calibrated model would show."""

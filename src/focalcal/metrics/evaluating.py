@@ -19,6 +19,7 @@ from focalcal.metrics.evaluation import Evaluation, EvaluationRequest
 from focalcal.metrics.floor import floor_sums
 from focalcal.metrics.grouping import check_columns, evaluate_groups, label_notes
 from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
+from focalcal.metrics.mean_intervals import SHARES, intervals_of_samples
 from focalcal.metrics.refinement import LossSplits, loss_splits
 from focalcal.metrics.samples import (
     ConfidenceSamples,
@@ -158,7 +159,8 @@ def _notes_on_units(preds: Predictions) -> list[str]:
 
 
 def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Evaluation:
-    needed, methods = {METRICS[name].source for name in request.names}, request.methods()
+    needed = {METRICS[name].source for name in request.names}
+    methods: dict[str, str] = dict(request.methods())
     resampled = [name for name, method in methods.items() if method != "honest"]
     clusters = cluster_numbers(preds)
     stats: SampleStatistics | None = None
@@ -188,10 +190,17 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
     ends: dict[str, Interval] = {}
     if resampled:
         ends |= _resampled(preds, request, resampled, stats, splits)
+        if request.method is None and stats is not None:
+            constant = [name for name in SHARES if name in ends and ends[name][0] == ends[name][1]]
+            if constant:
+                # No resample shows an error that has not occurred.
+                ends |= intervals_of_samples(stats, clusters).at(constant, request.level)
+                methods |= dict.fromkeys(constant, "normal")
     for name in methods.keys() - ends.keys() - {"classwise_ece"}:
         ends[name] = honest.interval(name, found[name], request.level)
     if folds is not None:
-        ends["classwise_ece"] = ClasswiseInterval(preds, folds, clusters, request.seed).at(request.level)
+        by_class = ClasswiseInterval(preds, folds, gaps.binned.lump, clusters, request.seed)
+        ends["classwise_ece"] = by_class.at(request.level)
     return Evaluation(
         values=found,
         n=n,

@@ -84,7 +84,7 @@ class Evaluation:
         bounds: How far from the exact value a metric may be, where it is not computed exactly.
         notes: Sentences about what was left out or approximated, and why.
         methods: How the interval of each metric was made: ``"honest"``, ``"basic"``, ``"percentile"``, ``"bca"``, or
-            ``"normal"`` for means of data that was not kept.
+            ``"normal"`` for means of data that was not kept, and for shares of 0 or 1, of which resamples show nothing.
         calibration_test: The test of "perfectly calibrated"; None where there is no ECE.
         of: What calibration was measured of, as in ``Predictions``.
         by: Tables of groups by the name of their column; see `groups`.

@@ -10,7 +10,8 @@ truth where that is small. Here each end comes from linear functions, whose mean
   with S and Q the sums of x and x² in bin b, x = confidence − correct), so that v·D̂ of the fold is an unbiased estimate
   of something that is at most the true norm; less z standard errors. It is 0 whenever the estimate is not larger than
   what a perfectly calibrated model would show with probability (1 + level)/2;
-- both ends move out by z²/n, for where errors are so rare that the normal approximation fails.
+- both ends move out by z²/n, for where errors are so rare that the normal approximation fails; of clusters, by z² times
+  the share of the whole in which errors come: a cluster's if its samples are right or wrong together.
 
 The estimate always lies inside. Folds go by row number, so that parts that are added up give what the whole gives.
 """
@@ -120,7 +121,7 @@ def partial_sum_interval(units: Units, level: float, estimate: float | None = No
     by_fold = np.cumsum(units.gap, axis=1) / total
     value = float(np.abs(by_fold.sum(0)).max(initial=0.0))
     estimate = value if estimate is None else estimate
-    high = max(value, estimate) + z * units.largest_partial_error() + z**2 / units.effective
+    high = max(value, estimate) + z * units.largest_partial_error() + z**2 * units.lump
     if value <= math.sqrt(units.noise_variance) / total * _brownian_maximum((1 + level) / 2):
         return 0.0, high
     directions = []
@@ -186,7 +187,7 @@ def cross_fitted(units: Units, directions: Array, level: float) -> float:
 def allowance(units: Units, direction: Array, mean: float, level: float) -> float:
     """Return z standard errors, and z²/n for where errors are rare."""
     z = z_score(level, units.degrees)
-    return z * units.error(direction, mean) + z**2 / units.effective
+    return z * units.error(direction, mean) + z**2 * units.lump
 
 
 def tail(score: float, degrees: float = math.inf) -> float:

@@ -20,6 +20,7 @@ from focalcal.metrics.bootstrap.intervals import check_resampling
 from focalcal.metrics.calibration_error import mce
 from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.metrics.classwise_interval import ClasswiseInterval, FoldedClassSums
+from focalcal.metrics.cluster_units import ClusterUnits
 from focalcal.metrics.gap_intervals import (
     AbsoluteGaps,
     Interval,
@@ -28,7 +29,7 @@ from focalcal.metrics.gap_intervals import (
     partial_sum_interval,
     smooth_interval,
 )
-from focalcal.metrics.independent_units import Bins, CellSamples, ClusterUnits, SampleUnits, Units
+from focalcal.metrics.independent_units import Bins, CellSamples, SampleUnits, Units
 from focalcal.metrics.ranking import RankedSamples, Ranking, ada_ece, debiased_ece, ks_error
 from focalcal.metrics.samples import (
     ConfidenceSamples,
@@ -230,7 +231,7 @@ class CalibrationErrors:
             sums.add(probs, block.hard_labels, block.weights)
         gaps = SampledGaps(samples, bins, clusters)
         self._of_confidence = HonestIntervals(gaps, seed)
-        self._classwise = ClasswiseInterval(preds, sums.gaps(), clusters, seed)
+        self._classwise = ClasswiseInterval(preds, sums.gaps(), gaps.binned.lump, clusters, seed)
         ranked = Sums(ranking=gaps.ranking)
         self.estimates = {
             "ece": self._of_confidence.binned.value,

@@ -13,14 +13,11 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 FOLDS = 5
-# Cuts at which the error of a partial sum over clusters is looked at.
-_PARTIAL_SUMS = 64
 # Columns of a table of `SampleUnits`, of which those from the third on are of squared weights.
 COLUMNS, FIRST_SQUARE = 6, 2
 # Relative to the terms of a sum: what float64 can lose.
@@ -195,6 +192,10 @@ class Units(Protocol):
         """The number of units, (Σw)²/Σw² where they have weights."""
 
     @property
+    def lump(self) -> float:
+        """The size in which errors come, a share of the whole: z² of it is allowed for errors too rare to be seen."""
+
+    @property
     def degrees(self) -> float:
         """Degrees of freedom of a standard error."""
 
@@ -264,6 +265,11 @@ class SampleUnits:
         """(Σw)²/Σw²."""
         return float(self.mass.sum() ** 2 / self.weight_squares.sum())
 
+    @property
+    def lump(self) -> float:
+        """One sample."""
+        return 1 / self.effective
+
     def squares(self, bins: Bins) -> Array:
         """Σ w² x² per fold and bin."""
         return bins.add(self.gap_squares)
@@ -312,86 +318,3 @@ class SampleUnits:
         mean, squares, products = (np.cumsum(x.sum(0)) for x in (self.gap / total, self.gap_squares, self.gap_products))
         variance = squares - 2 * mean * products + mean**2 * self.weight_squares.sum()
         return math.sqrt(max(float(variance.max(initial=0.0)), 0.0)) / float(total)
-
-
-class ClusterUnits:
-    """Clusters of samples, which may depend on each other within a cluster in any way.
-
-    Args:
-        samples: Their ``unit`` is the number of the cluster.
-    """
-
-    def __init__(self, samples: CellSamples) -> None:
-        self._samples = samples
-        self._clusters = int(samples.unit.max(initial=-1)) + 1
-        self._weight = sum_at(samples.unit, samples.weight, self._clusters)
-        self.mass = samples.per_fold_and_cell(samples.weight)
-        self.gap = samples.per_fold_and_cell(samples.gap)
-
-    @property
-    def effective(self) -> float:
-        """(Σw)²/Σw² over the weights of clusters."""
-        return float(self._weight.sum() ** 2 / (self._weight**2).sum())
-
-    def _gaps(self, bins: Bins) -> Array:
-        """Σ w x per cluster and bin, (clusters, M)."""
-        place = self._samples.unit * bins.count + bins.place[self._samples.cell]
-        return sum_at(place, self._samples.gap, self._clusters * bins.count).reshape(-1, bins.count)
-
-    def squares(self, bins: Bins) -> Array:
-        """See `Units`."""
-        gaps = self._gaps(bins) ** 2
-        return np.stack([gaps[fold::FOLDS].sum(0) for fold in range(FOLDS)])
-
-    @property
-    def degrees(self) -> float:
-        """Number of clusters of some weight, less one."""
-        return float((self._weight > 0).sum() - 1)
-
-    @property
-    def noise_variance(self) -> float:
-        """See `Units`; from the sums that were seen."""
-        return float((sum_at(self._samples.unit, self._samples.gap, self._clusters) ** 2).sum())
-
-    def noise(self, bins: Bins, draws: int, seed: int) -> Array:
-        """See `Units`; from the sums that were seen, as how samples of a cluster depend on each other is not known."""
-        samples = self._samples
-        gaps = csr_array((samples.gap, (samples.unit, bins.place[samples.cell])), (self._clusters, bins.count))
-        size, axes = np.linalg.eigh((gaps.T @ gaps).toarray())
-        normal = np.random.default_rng(seed).standard_normal((len(size), draws))
-        return np.asarray((axes * np.sqrt(np.maximum(size, 0))) @ normal)
-
-    def error(self, direction: Array, mean: float) -> float:
-        """See `Units`."""
-        samples = self._samples
-        v = direction[samples.cell] if direction.ndim == 1 else direction[samples.unit % FOLDS, samples.cell]
-        sums = sum_at(samples.unit, v * samples.gap, self._clusters)
-        return math.sqrt(float(((sums - mean * self._weight) ** 2).sum())) / float(self._weight.sum())
-
-    def cell_squares(self) -> Array:
-        """See `Units`; as if samples of different cells were independent."""
-        return sum_at(self._samples.cell, self._samples.gap**2, self._samples.cells)
-
-    def cell_effective(self, accuracy: Array) -> Array:
-        """See `Units`; at most the samples of the cell, and clusters where all of them are right, or wrong."""
-        samples, cells = self._samples, self._samples.cells
-        bins = Bins.of_width(cells)
-        gaps, place = self._gaps(bins), samples.unit * cells + samples.cell
-        mass = sum_at(place, samples.weight, self._clusters * cells).reshape(-1, cells)
-        total = np.where(mass.sum(0) > 0, mass.sum(0), 1.0)
-        variance = ((gaps - gaps.sum(0) / total * mass) ** 2).sum(0) / total**2
-        in_clusters = mass.sum(0) ** 2 / np.where((mass**2).sum(0) > 0, (mass**2).sum(0), 1.0)
-        squares = sum_at(samples.cell, samples.weight**2, cells)
-        most = mass.sum(0) ** 2 / np.where(squares > 0, squares, 1.0)
-        spread = accuracy * (1 - accuracy)
-        known = np.divide(spread, variance, out=in_clusters.copy(), where=(variance > 0) & (spread > 0))
-        return np.asarray(np.minimum(np.maximum(known, np.minimum(in_clusters, 1.0)), most))
-
-    def largest_partial_error(self) -> float:
-        """See `Units`; looked at after each of 64 bins of equal mass."""
-        mass = self.mass.sum(0)
-        bins = Bins.of_mass(mass, np.linspace(0, mass.sum(), _PARTIAL_SUMS + 1)[1:-1])
-        gaps = np.cumsum(self._gaps(bins), axis=1)
-        total = self._weight.sum()
-        spread = gaps - self._weight[:, None] * (gaps.sum(0) / total)
-        return math.sqrt(float((spread**2).sum(0).max(initial=0.0))) / float(total)

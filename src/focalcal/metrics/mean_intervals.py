@@ -15,14 +15,15 @@ from torch import Tensor
 
 from focalcal.metrics.catalogue import METRICS
 from focalcal.metrics.gap_intervals import Interval, z_score
-from focalcal.metrics.sums import Means, Sums, names_from, values
+from focalcal.metrics.samples import SampleStatistics, count_clusters
+from focalcal.metrics.sums import Means, Sums, mean_terms, means_of_samples, names_from, values
 
 Array = npt.NDArray[np.float64]
 
 COLUMNS = tuple(Means.__dataclass_fields__)
 # Shares, and the sums that they are shares of.
 _ALL = ("hits", "misses")
-_SHARES = {
+SHARES = {
     "error": _ALL,
     "accuracy": _ALL,
     "top_5_accuracy": _ALL,
@@ -72,9 +73,9 @@ class MeanIntervals:
         z, (lowest, highest) = z_score(level, self._degrees), METRICS[name].range
         if not math.isfinite(value) or math.isnan(error) or self._effective(_ALL) <= 1 + 1e-9:
             return math.nan, math.nan
-        if name in _SHARES:
+        if name in SHARES:
             # Clusters in which samples differ know more than a sample for each.
-            most = math.inf if self._clusters is not None and error > 0 else self._effective(_SHARES[name])
+            most = math.inf if self._clusters is not None and error > 0 else self._effective(SHARES[name])
             return _wilson(value, error, most, z)
         return max(value - z * error, lowest), min(value + z * error, highest)
 
@@ -83,6 +84,22 @@ class MeanIntervals:
         places = [COLUMNS.index(part) for part in parts]
         squares = self._products[np.ix_(places, places)].sum()
         return float(self._sums[places].sum() ** 2 / squares) if squares > 0 else 0.0
+
+
+def intervals_of_samples(stats: SampleStatistics, clusters: Tensor | None = None) -> MeanIntervals:
+    """Make the intervals of samples that are at hand.
+
+    Args:
+        stats: N samples.
+        clusters: (N,) numbers from 0 on of the clusters that samples belong to; None where they are independent.
+    """
+    terms = mean_terms(stats)
+    if clusters is None:
+        return MeanIntervals(means_of_samples(stats), products_of_terms(terms))
+    size = int(clusters.max()) + 1
+    by_cluster = {name: torch.zeros(size, dtype=torch.float64).index_add_(0, clusters, terms[name]) for name in terms}
+    counted = count_clusters(clusters, stats.weight)
+    return MeanIntervals(means_of_samples(stats), products_of_terms(by_cluster), counted)
 
 
 def products_of_terms(terms: Mapping[str, Tensor]) -> Array:

@@ -3,6 +3,7 @@
 Conditioned on the *label* a perfectly calibrated model has gaps: samples of a rare class are mostly taken for others,
 with the confidence that those deserve. Conditioned on the predicted class it has none, but for chance. Whether chance
 explains a gap is tested class by class, and the p-values are corrected for the number of classes by Holm's method.
+Where samples of a cluster depend on each other, a class has as many independent samples as know its accuracy as well.
 """
 
 from dataclasses import dataclass
@@ -16,9 +17,12 @@ from torch import Tensor
 from focalcal.metrics.binning import sum_by_index
 from focalcal.metrics.bootstrap.differences import holm
 from focalcal.metrics.bootstrap.intervals import check_resampling
+from focalcal.metrics.bootstrap.sample_groups import GROUPS
+from focalcal.metrics.cluster_units import units_of_sums
 from focalcal.metrics.evaluation import SIGNIFICANT
 from focalcal.metrics.gap_intervals import exact_bounds
 from focalcal.metrics.samples import (
+    FEW_CLUSTERS,
     ConfidenceSamples,
     SampleStatistics,
     block_statistics,
@@ -30,6 +34,9 @@ from focalcal.predictions import Predictions
 from focalcal.predictions.groups import PREDICTED
 
 Array = npt.NDArray[np.float64]
+
+# Of so many numbers a table of clusters by classes may be.
+_MOST_SUMS = 2**22
 
 
 @dataclass(frozen=True)
@@ -72,35 +79,58 @@ class PredictedClassSums:
 
     def __init__(self, num_classes: int) -> None:
         self._sums = torch.zeros(5, num_classes, dtype=torch.float64)
+        self._dependent = False
+        # Clusters are dealt as wholes into groups by their number; of very many classes into fewer.
+        self._groups = max(min(GROUPS, _MOST_SUMS // num_classes), FEW_CLUSTERS)
+        self._of_groups: Tensor | None = None
 
-    def add(self, stats: SampleStatistics, probs: Tensor) -> None:
-        """Add samples with their (N, K) probabilities."""
+    def add(self, stats: SampleStatistics, probs: Tensor, clusters: Tensor | None = None) -> None:
+        """Add samples with their (N, K) probabilities, and the number of each one's cluster."""
         sure = probs.gather(1, stats.prediction[:, None])[:, 0]
-        self._add(stats.prediction, sure, stats.right, stats.mass)
+        self._add(stats.prediction, sure, stats.right, stats.mass, clusters)
 
-    def add_answers(self, named: Tensor, answers: ConfidenceSamples) -> None:
+    def add_answers(self, named: Tensor, answers: ConfidenceSamples, clusters: Tensor | None = None) -> None:
         """Add answers, each of which named a class (N,)."""
-        self._add(named, answers.confidence, answers.correct, answers.mass)
+        self._add(named, answers.confidence, answers.correct, answers.mass, clusters)
 
-    def _add(self, prediction: Tensor, sure: Tensor, right: Tensor, w: Tensor) -> None:
+    def _add(self, prediction: Tensor, sure: Tensor, right: Tensor, w: Tensor, clusters: Tensor | None) -> None:
         terms = (w, w * sure, w * right, w.square(), w.square() * sure * (1 - sure))
         for row, term in zip(self._sums, terms, strict=True):
             row += sum_by_index(prediction, len(row), term)
+        if clusters is None:
+            return
+        self._dependent |= len(torch.unique(clusters)) < len(clusters)
+        size = self._groups * self._sums.shape[1]
+        if self._of_groups is None:
+            self._of_groups = torch.zeros(3, size, dtype=torch.float64)
+        place = clusters % self._groups * self._sums.shape[1] + prediction
+        for row, term in zip(self._of_groups, terms, strict=False):
+            row += sum_by_index(place, size, term)
 
-    def classes(self, level: float = 0.90, independent: bool = True) -> PredictedClasses:
-        """Return the table; where samples are not independent of each other, without intervals and p-values."""
+    def classes(self, level: float = 0.90) -> PredictedClasses:
+        """Return the table."""
         count, sure, right, squares, chance = self._sums.numpy()
         held = count > 0
         safe = np.where(held, count, 1.0)
         confidence, accuracy = (np.where(held, part / safe, np.nan) for part in (sure, right))
         low, high, p_value = (np.full(len(count), np.nan) for _ in range(3))
-        if independent:
-            effective = safe[held] ** 2 / squares[held]
-            ends = exact_bounds(accuracy[held], effective, (1 - level) / 2)
-            low[held], high[held] = confidence[held] - ends[1], confidence[held] - ends[0]
-            gap = confidence[held] - accuracy[held]
-            p_value[held] = holm(_p_values(gap, confidence[held], chance[held] / squares[held], effective).tolist())
+        effective = self._effective()[held]
+        ends = exact_bounds(accuracy[held], effective, (1 - level) / 2)
+        low[held], high[held] = confidence[held] - ends[1], confidence[held] - ends[0]
+        gap = confidence[held] - accuracy[held]
+        p_value[held] = holm(_p_values(gap, confidence[held], chance[held] / squares[held], effective).tolist())
         return PredictedClasses(count.copy(), accuracy, confidence, low, high, p_value)
+
+    def _effective(self) -> Array:
+        """Return the number of independent samples of each class, (K,)."""
+        count, _, _, squares, _ = self._sums.numpy()
+        samples = np.divide(count**2, squares, out=np.zeros_like(count), where=squares > 0)
+        if self._of_groups is None or not self._dependent:
+            return samples
+        mass, sure, right = self._of_groups.numpy().reshape(3, self._groups, -1)
+        lumps = units_of_sums(mass, sure / np.where(mass > 0, mass, 1), sure - right).lumps()
+        known = np.divide(count, lumps, out=samples.copy(), where=lumps > 0)
+        return np.minimum(known, samples)
 
 
 def _p_values(gap: Array, confidence: Array, variance: Array, effective: Array) -> Array:
@@ -139,16 +169,17 @@ def calibration_by_class(preds: Predictions, *, level: float = 0.90) -> Predicte
     """
     check_resampling(1, level)
     preds = prepare_predictions(preds)
-    independent = cluster_numbers(preds) is None
+    clusters = cluster_numbers(preds)
     if has_named_classes(preds):
         named = preds.groups[PREDICTED]
         answers = PredictedClassSums(len(named.names))
-        answers.add_answers(named.codes, confidence_samples(preds))
-        return answers.classes(level, independent)
-    sums = PredictedClassSums(preds.num_classes)
+        answers.add_answers(named.codes, confidence_samples(preds), clusters)
+        return answers.classes(level)
+    sums, start = PredictedClassSums(preds.num_classes), 0
     for stats, probs in block_statistics(preds):
-        sums.add(stats, probs)
-    return sums.classes(level, independent)
+        sums.add(stats, probs, None if clusters is None else clusters[start : start + len(stats)])
+        start += len(stats)
+    return sums.classes(level)
 
 
 def has_named_classes(preds: Predictions) -> bool:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from focalcal.predictions.checks import Where
 from focalcal.predictions.groups import PREDICTED, GroupColumn
-from focalcal.predictions.labels import LabelNames, is_text
+from focalcal.predictions.labels import is_text, label_text
 from focalcal.predictions.tensors import cpu_tensor, float_tensor
 
 
@@ -87,14 +87,21 @@ def _agreement(predicted: GroupColumn, labels: GroupColumn, ignore_index: int | 
     return right
 
 
+def _read_truth(texts: np.ndarray, where: Where) -> np.ndarray:
+    flat = [label_text(text) for text in texts.reshape(-1).tolist()]
+    for row, text in enumerate(flat):
+        if text.lower() not in ("true", "false", "1", "0"):
+            found = repr(text) if text else "missing"
+            raise ValueError(
+                f"correct is {found} in {where(row)}; it must be 0 or 1, or true or false: pass predicted and labels "
+                "if these are classes."
+            )
+    return np.array([text.lower() in ("true", "1") for text in flat], dtype=np.int64).reshape(texts.shape)
+
+
 def _check_correct(correct: Any, outputs: Tensor, ignore_index: int | None, where: Where) -> Tensor:
     if is_text(correct):
-        try:
-            correct = LabelNames.find(("true", "false", "True", "False", "TRUE", "FALSE"), 1).convert(correct, where)
-        except ValueError as error:
-            raise ValueError(
-                f"correct is neither true nor false: {error} Pass 0 and 1, or true and false; or predicted and labels."
-            ) from None
+        correct = _read_truth(np.asarray(correct), where)
     tensor = cpu_tensor(correct, "values of correct")
     if tensor.shape != outputs.shape:
         shapes = f"{tuple(tensor.shape)} for confidences of shape {tuple(outputs.shape)}"

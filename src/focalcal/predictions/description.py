@@ -57,8 +57,10 @@ class Columns:
         return "top", 1
 
     def names(self, positive: int) -> Sequence[str] | None:
-        """Return the names of the classes, with the positive one last of two."""
-        return self.class_names if positive or not self.class_names else tuple(self.class_names)[::-1]
+        """Return the names of the classes, with the positive one last of two; class 0 as class 1 keeps its number."""
+        if positive or self.class_names:
+            return self.class_names if positive else tuple(self.class_names or ())[::-1]
+        return ("true", "false") if str(self.positive_class).lower() == "false" else ("1", "0")
 
     def _positive_number(self) -> int:
         number = self.positive_class

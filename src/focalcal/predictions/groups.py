@@ -44,14 +44,22 @@ class GroupColumn:
 
     @classmethod
     def from_values(cls, values: Any, name: str) -> "GroupColumn":
-        """Make a column from text, whole numbers, booleans or dates, one per sample; names are in ascending order."""
+        """Make a column from text, whole numbers, booleans or dates, one per sample.
+
+        Names are in ascending order, and whole numbers in text are ordered as numbers.
+        """
         if isinstance(values, GroupColumn):
             return values
         array = _plain_array(values, name)
         found, codes = np.unique(array, return_inverse=True)
         names = tuple(str(group) for group in found.tolist())
         check_text("\n".join(names), f"a group of {name!r}")
-        return cls(torch.from_numpy(codes.reshape(-1).astype(np.int64)), names)
+        numbers = torch.from_numpy(codes.reshape(-1).astype(np.int64))
+        ordered = ordered_names(names)
+        if ordered != names:
+            place = {group: position for position, group in enumerate(ordered)}
+            numbers = torch.tensor([place[group] for group in names])[numbers]
+        return cls(numbers, ordered)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -88,7 +96,10 @@ Groups = Mapping[str, GroupColumn]
 
 def ordered_names(names: Collection[str]) -> tuple[str, ...]:
     """Sort names, and numbers as numbers."""
-    return tuple(sorted(names, key=int if all(name.isdecimal() for name in names) else None))
+    if not all(name.isascii() and name.isdecimal() for name in names):
+        return tuple(sorted(names))
+    # Text of thousands of digits cannot be made a number.
+    return tuple(sorted(sorted(names), key=lambda name: (len(name.lstrip("0")), name.lstrip("0"))))
 
 
 def convert_groups(groups: Mapping[str, Any] | None, shape: tuple[int, ...]) -> dict[str, GroupColumn]:

@@ -88,7 +88,7 @@ class LabelNames:
     def convert(self, labels: Any, where: Where | None = None) -> np.ndarray:
         """Return the classes as int64, in the shape of the labels; raises for text that stands for none."""
         array = np.asarray(labels)
-        flat = [_text(label) for label in array.reshape(-1).tolist()]
+        flat = [label_text(label) for label in array.reshape(-1).tolist()]
         rest = -1 if self.rest is None else self.rest
         numbers = np.fromiter((self.numbers.get(text, rest) for text in flat), np.int64, len(flat))
         for row in np.flatnonzero([not text for text in flat])[:1].tolist():
@@ -109,7 +109,7 @@ class TextsSoFar:
 
     def add(self, labels: Any) -> None:
         """Add a block of labels."""
-        self.texts |= {_text(label) for label in np.unique(_as_text(labels)).tolist()}
+        self.texts |= {label_text(label) for label in np.unique(_as_text(labels)).tolist()}
 
 
 def is_text(labels: Any) -> bool:
@@ -139,10 +139,11 @@ def name_labels(
 
 def _as_text(labels: Any) -> np.ndarray:
     array = np.asarray(labels)
-    return array if array.dtype.kind in "US" else np.array([_text(x) for x in array.reshape(-1).tolist()], np.str_)
+    return array if array.dtype.kind in "US" else np.array([label_text(x) for x in array.reshape(-1).tolist()], np.str_)
 
 
-def _text(label: object) -> str:
+def label_text(label: object) -> str:
+    """Return a label as text, empty where it is missing."""
     if label is None or (isinstance(label, float) and np.isnan(label)):
         return ""
     return label.decode() if isinstance(label, bytes) else str(label)

@@ -59,21 +59,21 @@ class ClassesSoFar:
         self._by_label = torch.zeros(3, num_classes, dtype=torch.float64)
         self._by_prediction = PredictedClassSums(num_classes)
 
-    def add(self, stats: SampleStatistics, probs: Tensor) -> None:
-        """Add samples with their (N, K) probabilities."""
+    def add(self, stats: SampleStatistics, probs: Tensor, clusters: Tensor | None = None) -> None:
+        """Add samples with their (N, K) probabilities, and the number of each one's cluster."""
         self._by_bin.add(probs, stats.label, stats.weight)
-        self._by_prediction.add(stats, probs)
+        self._by_prediction.add(stats, probs, clusters)
         weight = stats.mass
         for row, term in zip(self._by_label, (weight, weight * stats.correct, weight * stats.confidence), strict=True):
             row += sum_by_index(stats.label, len(row), term)
 
-    def classes(self, level: float = 0.90, independent: bool = True) -> Classes:
-        """Return the table of classes, with intervals and p-values where samples are independent of each other."""
+    def classes(self, level: float = 0.90) -> Classes:
+        """Return the table of classes, with intervals and p-values."""
         count, right, confidence = self._by_label
         held = count.where(count > 0, torch.nan)
         table = self._by_bin.table()
         error = (table.confidence - table.label).abs().sum(1) / count.sum()
-        predicted = self._by_prediction.classes(level, independent)
+        predicted = self._by_prediction.classes(level)
         return Classes(predicted, count, right / held, confidence / held, error, table)
 
 

@@ -10,7 +10,7 @@ from focalcal.base.chunks import chunk_rows
 from focalcal.calibrators.temperature_scaling import Objective
 from focalcal.metrics import Evaluation, evaluate
 from focalcal.metrics.catalogue import names_for
-from focalcal.metrics.samples import block_statistics, cluster_numbers, of_answers
+from focalcal.metrics.samples import block_statistics, of_answers
 from focalcal.plots.roc_curves import Roc, roc
 from focalcal.plots.training_history import TrainingCurves, training_curves
 from focalcal.predictions import Predictions, concatenate
@@ -110,7 +110,7 @@ def measure_model(source: ModelSource, settings: ReportSettings) -> ReportedMode
         after=after,
         scaling=scaling,
         stops=passed.slider.stops(),
-        classes=passed.classes.classes(settings.level, passed.independent),
+        classes=passed.classes.classes(settings.level),
         mistakes=passed.mistakes.worst(),
         confusions=passed.mistakes.confusions(),
         ood={name: roc(_some(data), _some(outside)) for name, outside in source.ood.items()},
@@ -127,7 +127,6 @@ class _Passed(NamedTuple):
     mistakes: MistakesSoFar
     impossible: int
     has_soft_labels: bool
-    independent: bool
 
 
 def _one_pass(data: Data, scaling: Scaling | None, bins: int) -> _Passed:
@@ -136,23 +135,22 @@ def _one_pass(data: Data, scaling: Scaling | None, bins: int) -> _Passed:
     answers = len(answer_classes(data))
     mistakes = MistakesSoFar(answers)
     classes: ClassesSoFar | None = None
-    impossible, soft, independent = 0, False, True
+    impossible, soft = 0, False
     for block in data.blocks(min(_ROWS_IN_A_BLOCK, chunk_rows(data.num_classes, _VALUES_IN_A_BLOCK))):
         classes = classes or ClassesSoFar(answers, bins, block.weights is not None)
         soft |= block.has_soft_labels
-        independent &= cluster_numbers(block) is None
         start = 0
         for stats, probs in block_statistics(block):
             part = block.select(range(start, start + len(stats))) if len(stats) < len(block) else block
             slider.add(part, stats)
             answered = of_answers(stats)
-            classes.add(answered, probs)
+            classes.add(answered, probs, part.clusters)
             mistakes.add(answered, part.ids)
             # What weighs nothing does not count.
             impossible += int((stats.nll.isinf() & (True if stats.weight is None else stats.weight > 0)).sum())
             start += len(stats)
     assert classes is not None  # predictions without samples do not exist
-    return _Passed(slider, classes, mistakes, impossible, soft, independent)
+    return _Passed(slider, classes, mistakes, impossible, soft)
 
 
 def _some(data: Data) -> Predictions:

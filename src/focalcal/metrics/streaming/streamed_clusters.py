@@ -17,9 +17,9 @@ from focalcal.metrics.bootstrap.counts import bootstrap_counts, count_once
 from focalcal.metrics.bootstrap.intervals import Replicates
 from focalcal.metrics.bootstrap.replicates import Resampler
 from focalcal.metrics.bootstrap.sample_groups import GROUPS, GroupReplicates
+from focalcal.metrics.cluster_units import ClusterUnits, units_of_sums
 from focalcal.metrics.confidence_cells import joined_middles
 from focalcal.metrics.honest_intervals import RankedUnits
-from focalcal.metrics.independent_units import CellSamples, ClusterUnits
 from focalcal.metrics.mean_intervals import MeanIntervals
 from focalcal.metrics.ranking import Column, Ranking
 from focalcal.metrics.samples import SampleStatistics, note_on_clusters
@@ -51,7 +51,7 @@ class ClusteredGaps:
         """See `GapSums`."""
         sums = self._groups.by_bin()
         mass = sums.count.numpy()
-        return _units(mass, sums.confidence.numpy() / np.where(mass > 0, mass, 1), sums.gap.numpy())
+        return units_of_sums(mass, sums.confidence.numpy() / np.where(mass > 0, mass, 1), sums.gap.numpy())
 
     @cached_property
     def ranked(self) -> RankedUnits:
@@ -61,17 +61,7 @@ class ClusteredGaps:
         mass, gap, middles = mass[:, held], gap[:, held], joined_middles().numpy()[held]
         columns: dict[Column, Array] = {"mass": mass.sum(0), "gap": gap.sum(0)}
         ranking = Ranking(self._groups.samples, columns.__getitem__, self._bins)
-        return RankedUnits(_units(mass, np.broadcast_to(middles, mass.shape), gap), middles, ranking)
-
-
-def _units(mass: Array, confidence: Array, gap: Array) -> ClusterUnits:
-    """Take (G, P) sums for samples, each with the share of right ones that makes its gap."""
-    group, cell = np.nonzero(mass > 0)
-    weight, sure = mass[group, cell], confidence[group, cell]
-    right = sure - gap[group, cell] / weight
-    # Groups without samples are not units.
-    _, unit = np.unique(group, return_inverse=True)
-    return ClusterUnits(CellSamples(cell, sure, right, weight, unit, mass.shape[1]))
+        return RankedUnits(units_of_sums(mass, np.broadcast_to(middles, mass.shape), gap), middles, ranking)
 
 
 class StreamedClusters:

@@ -39,7 +39,7 @@ def save_like(file: PredictionsFile, preds: Predictions, out: Path) -> bool:
     """
     source = file.source
     kinds = [find_format(path).module for path in (file.path, out)]
-    if not isinstance(source, TableSource) or not source.has_other_columns or kinds[0] != kinds[1]:
+    if not isinstance(source, TableSource) or not has_other_columns(file) or kinds[0] != kinds[1]:
         preds.save(out)
         return False
     if len(preds) != file.num_samples:
@@ -58,6 +58,11 @@ def save_like(file: PredictionsFile, preds: Predictions, out: Path) -> bool:
         else:
             write(file.local_path, source, columns, target)
     return True
+
+
+def has_other_columns(file: PredictionsFile) -> bool:
+    """Return whether a file is a table of others, or one with columns that are no parts of predictions."""
+    return isinstance(file.source, TableSource) and file.source.has_other_columns
 
 
 def _value_columns(file: PredictionsFile, preds: Predictions, field: Field) -> list[np.ndarray]:

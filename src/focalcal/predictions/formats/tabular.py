@@ -29,6 +29,8 @@ from focalcal.predictions.read_options import Choices, Key
 
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 _VALUES_AT_ONCE = 2**20
+# Parts of which empty text is nothing.
+_NEVER_EMPTY = {"labels", "correct", "predicted", "clusters"}
 _MOST_DIGITS = 10  # of the number of a class that are looked at: more are another number than that of any class
 _NUMBERED = re.compile(r"_\d+$")
 _PART_NAMES = {*LABEL_NAMES, *chain(*VALUE_NAMES.values()), *chain(*(column.names for column in COLUMNS))}
@@ -246,7 +248,7 @@ class TableSource(Source):
         field = self._fields[part]
         columns = [batch[column] for column in field.columns]
         for position, column in zip(field.columns, columns, strict=True):
-            _check_present(column, self.table.names[position], start)
+            _check_present(column, self.table.names[position], start, empty=self._means_nothing(part))
         if part in TEXT_COLUMNS:
             return columns[0].to_pylist()
         if part.startswith(GROUPS) or part == "predicted" or (part == "labels" and "predicted" in self._fields):
@@ -260,6 +262,10 @@ class TableSource(Source):
         # Only the values' length has been seen before this block.
         length = self.sample_shape[0] if part == "values" and self.sample_shape else None
         return _read_numbers(columns[0], self.table.names[field.columns[0]], start, length)
+
+    def _means_nothing(self, part: str) -> bool:
+        """Return whether empty text is a missing value; our own files may have a group without a name."""
+        return part in _NEVER_EMPTY or (part.startswith(GROUPS) and not self.table.is_ours)
 
     def _read_sample_shape(self) -> tuple[int, ...]:
         """Look at the first row: of a list column only that says how many classes there are."""
@@ -308,9 +314,12 @@ def _is_missing(column: pa.Array) -> np.ndarray:
     return missing
 
 
-def _check_present(column: pa.Array, name: str, start: int) -> None:
-    if column.null_count:
-        row = start + pc.index(column.is_null(), True).as_py()
+def _check_present(column: pa.Array, name: str, start: int, *, empty: bool) -> None:
+    missing = column.is_null()
+    if empty and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        missing = pc.or_(missing, pc.fill_null(pc.equal(column, ""), True))
+    if (row := pc.index(missing, True).as_py()) >= 0:
+        row += start
         raise ValueError(f"its column {name!r} has no value in row {row}; fill it, or pass drop_missing=True.")
 
 
