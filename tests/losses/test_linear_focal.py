@@ -143,6 +143,21 @@ def test_under_autocast_products_are_in_its_type_and_the_loss_in_float32():
     assert weight.grad.dtype == torch.float32
 
 
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_gradients_survive_the_factor_of_half_precision_training(reduction):
+    # A factor of 65,536, with which such training begins, is more than float16 holds; 1/N of a probability is less.
+    hidden, weight, bias, target = layer(600, 16, 3000, dtype=torch.float32, scale=0.2)
+    exact = torch.autograd.grad(
+        fc.linear_focal_loss(hidden, weight, target, 1.0, bias=bias).double(), (hidden, weight, bias)
+    )
+    with torch.autocast("cpu", dtype=torch.float16):
+        halves = functional.linear(hidden, torch.eye(16))
+        loss = fc.linear_focal_loss(halves, weight, target, 1.0, bias=bias, reduction=reduction).mean()
+    found = torch.autograd.grad(loss * 65536, (hidden, weight, bias))
+    for ours, theirs in zip(found, exact, strict=True):
+        assert (ours / 65536 - theirs).norm() < 2e-3 * theirs.norm()
+
+
 class Largest(TorchDispatchMode):
     """The largest number of values that any operation has given."""
 

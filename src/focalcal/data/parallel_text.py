@@ -59,7 +59,8 @@ def read_parallel(paths: Sequence[Path], languages: tuple[str, str] = ("en", "de
         return ParallelText([s for part in parts for s in part.source], [t for part in parts for t in part.target])
     if len(paths) != 2:
         raise ValueError(f"Parallel text is two files of lines or a parquet file, and {len(paths)} were given.")
-    return pair_lines(read_lines(paths[0]), read_lines(paths[1]), (paths[0].name, paths[1].name))
+    source, target = (read_lines(path) for path in paths)
+    return pair_lines(source, target, (paths[0].name, paths[1].name))
 
 
 def pair_lines(source: list[str], target: list[str], names: tuple[str, str]) -> ParallelText:

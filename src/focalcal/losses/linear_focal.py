@@ -143,15 +143,17 @@ class _LinearFocal(torch.autograd.Function):
             return *(next(found) if is_wanted else None for is_wanted in wanted), None, None, None
         if divisor is None:
             _, gradients = _Layer(hidden, weight, bias).losses_and_gradients(labels, ctx.rule, wanted, upstream)
-            return *gradients, None, None, None
-        return *(None if one is None else one * upstream.to(one.dtype) for one in gradients), None, None, None
+        else:  # a factor that keeps half-precision gradients from vanishing may be larger than half precision holds
+            gradients = [None if one is None else one * upstream for one in gradients]
+        types = [None if one is None else one.dtype for one in (hidden, weight, bias)]
+        found = (None if one is None else one.to(kind) for one, kind in zip(gradients, types, strict=True))
+        return *found, None, None, None
 
 
 class _Layer:
     """A linear layer and what it is given, in the types of its products (as in autocast) and of its sums."""
 
     def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-        self.given = hidden, weight, bias
         kind, self.device = torch.promote_types(hidden.dtype, weight.dtype), hidden.device.type
         self.result = kind
         if torch.amp.is_autocast_available(self.device) and torch.is_autocast_enabled(self.device):
@@ -163,27 +165,31 @@ class _Layer:
     def losses_and_gradients(
         self, labels: Tensor, rule: _Rule, wanted: tuple[bool, ...], counts: Tensor | None
     ) -> tuple[Tensor, _Three]:
-        """Return (N,) losses, and the gradients of their sum with weights ``counts`` in what is wanted."""
+        """Return (N,) losses, and the gradients of their sum with weights ``counts``, in the type of sums."""
         sums, (rows, classes) = self.sums, (len(self.hidden), len(self.weight))
         losses = torch.empty(rows, dtype=sums, device=self.hidden.device)
-        of_hidden = torch.empty_like(self.hidden) if wanted[0] else None
+        of_hidden = torch.empty_like(self.hidden, dtype=sums) if wanted[0] else None
         of_weight = torch.zeros_like(self.weight, dtype=sums) if wanted[1] else None
         of_bias = torch.zeros(classes, dtype=sums, device=losses.device) if wanted[2] else None
         with torch.autocast(self.device, enabled=False):
             for part in rule.chunks(rows, classes):
                 share = None if counts is None or not any(wanted) else counts[part].to(sums)
-                losses[part], pull = self._chunk(part, labels[part], rule, share)
+                unit = self._unit(share)
+                losses[part], pull = self._chunk(part, labels[part], rule, None if share is None else share / unit)
                 if of_bias is not None:
-                    of_bias += pull.sum(0, dtype=sums)
+                    of_bias += pull.sum(0, dtype=sums) * unit
                 if of_weight is not None:
-                    _add_product(of_weight, pull.T, self.hidden[part])
+                    _add_product(of_weight, pull.T, self.hidden[part], unit)
                 if of_hidden is not None:
-                    torch.mm(pull, self.weight, out=of_hidden[part])
-        found = (of_hidden, of_weight, of_bias)
-        return losses, tuple(  # type: ignore[return-value]
-            None if one is None or like is None else one.to(like.dtype)
-            for one, like in zip(found, self.given, strict=True)
-        )
+                    _write_product(of_hidden[part], pull, self.weight, unit)
+        return losses, (of_hidden, of_weight, of_bias)
+
+    def _unit(self, counts: Tensor | None) -> Tensor | float:
+        """Choose what the weights of a chunk are counted in: in float16 a share of 1/N of a small probability is 0."""
+        if counts is None or self.hidden.dtype != torch.float16:
+            return 1.0
+        # Its columns add up to less than 256, far below what float16 holds.
+        return counts.abs().max().clamp_min(torch.finfo(counts.dtype).tiny) * max(1.0, len(counts) / 256)
 
     def _chunk(self, part: slice, labels: Tensor, rule: _Rule, counts: Tensor | None) -> tuple[Tensor, Tensor]:
         """Compute the losses of some rows, and with weights the gradient of their weighted sum in the logits.
@@ -204,11 +210,18 @@ class _Layer:
         return losses, logits
 
 
-def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+def _add_product(total: Tensor, left: Tensor, right: Tensor, unit: Tensor | float) -> None:
     if total.dtype == left.dtype:
         total.addmm_(left, right)
     else:
-        total += left @ right
+        total += (left @ right).to(total.dtype) * unit
+
+
+def _write_product(place: Tensor, left: Tensor, right: Tensor, unit: Tensor | float) -> None:
+    if place.dtype == left.dtype:
+        torch.mm(left, right, out=place)
+    else:
+        place.copy_(left @ right).mul_(unit)
 
 
 def _check(hidden: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None, chunk_rows: int | None) -> None:
