@@ -145,9 +145,8 @@ class _LinearFocal(torch.autograd.Function):
             _, gradients = _Layer(hidden, weight, bias).losses_and_gradients(labels, ctx.rule, wanted, upstream)
         else:  # a factor that keeps half-precision gradients from vanishing may be larger than half precision holds
             gradients = [None if one is None else one * upstream for one in gradients]
-        types = [None if one is None else one.dtype for one in (hidden, weight, bias)]
-        found = (None if one is None else one.to(kind) for one, kind in zip(gradients, types, strict=True))
-        return *found, None, None, None
+        pairs = zip(gradients, (hidden, weight, bias), strict=True)
+        return *(None if one is None else one.to(of.dtype) for one, of in pairs), None, None, None
 
 
 class _Layer:

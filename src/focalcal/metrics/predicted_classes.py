@@ -124,13 +124,14 @@ class PredictedClassSums:
     def _effective(self) -> Array:
         """Return the number of independent samples of each class, (K,)."""
         count, _, _, squares, _ = self._sums.numpy()
-        samples = np.divide(count**2, squares, out=np.zeros_like(count), where=squares > 0)
+        samples: Array = np.divide(count**2, squares, out=np.zeros_like(count), where=squares > 0)
         if self._of_groups is None or not self._dependent:
             return samples
         mass, sure, right = self._of_groups.numpy().reshape(3, self._groups, -1)
         lumps = units_of_sums(mass, sure / np.where(mass > 0, mass, 1), sure - right).lumps()
         known = np.divide(count, lumps, out=samples.copy(), where=lumps > 0)
-        return np.minimum(known, samples)
+        effective: Array = np.minimum(known, samples)
+        return effective
 
 
 def _p_values(gap: Array, confidence: Array, variance: Array, effective: Array) -> Array:

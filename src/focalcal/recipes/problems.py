@@ -85,9 +85,14 @@ def _demand(details: ErrorDetails) -> str:
 
 
 def _other_value(given: Any, expected: str) -> str:
-    known = expected.replace("'", "").replace(" or ", ", ").split(", ")
+    # As one writes them in YAML.
+    known = [{"True": "true", "False": "false"}.get(value, value) for value in _values(expected)]
     nearest = nearest_name(given, known)
     return f"; did you mean {nearest}?" if nearest else f"; known are {', '.join(known)}"
+
+
+def _values(expected: str) -> list[str]:
+    return expected.replace("'", "").replace(" or ", ", ").split(", ")
 
 
 def _other_key(raw: Sequence[int | str], place: Sequence[int | str], of: type[BaseModel]) -> str:

@@ -21,7 +21,7 @@ class ImageData(Settings):
     name: Literal["digits", "fashion_mnist", "cifar10", "cifar100", "tiny_imagenet"]
     split_seed: Seed = 0
     train_size: Count = None
-    augment: bool | Literal["flip"] = True
+    augment: Literal[True, False, "flip"] = True
     ood: Annotated[tuple[OodName, ...], BeforeValidator(make_list), AfterValidator(refuse_repeats)] = ()
     synthetic: Count = None
 
@@ -129,7 +129,7 @@ class ImageFolderData(Settings):
     val_share: _HeldOut = 0.1
     test_share: _HeldOut = 0.1
     train_size: Count = None
-    augment: bool | Literal["flip"] = False
+    augment: Literal[True, False, "flip"] = False
     in_memory: bool | None = None
     workers: Workers = None
 
@@ -147,7 +147,7 @@ class ArrayData(Settings):
     layout: Literal["nchw", "nhwc"] | None = None
     val_share: _HeldOut = 0.1
     test_share: _HeldOut = 0.1
-    augment: bool | Literal["flip"] = False
+    augment: Literal[True, False, "flip"] = False
 
 
 class FunctionData(Settings):
