@@ -64,6 +64,39 @@ def test_every_public_name_has_one_entry(entries):
     assert [path for path, value in public_objects().items() if id(value) not in described] == []
 
 
+# What a call is about, and may therefore stand without its name, though it has a default.
+_WITHOUT_NAME = {
+    "labels",
+    "correct",
+    "gamma",
+    "alpha",
+    "penalty",
+    "bins",
+    "ax",
+    "key",
+    "gammas",
+    "overrides",
+    "results",
+}
+_WITHOUT_NAME |= {"runs", "objective", "kind", "method", "folders", "failed"}
+# One thing has one name: these are names that it has elsewhere.
+_OTHER_NAMES = {"n_bins", "num_bins", "resamples", "confidence_level", "random_state", "n_jobs", "changes", "logit_key"}
+
+
+def test_options_are_keyword_only_and_have_one_name_everywhere():
+    functions = {path: value for path, value in public_objects().items() if inspect.isfunction(value)}
+    classes = {path: value for path, value in public_objects().items() if inspect.isclass(value)}
+    makers = {path: value for path, value in classes.items() if inspect.isfunction(vars(value).get("__init__"))}
+    plain = {path: value for path, value in makers.items() if not hasattr(value, "__dataclass_fields__")}
+    assert len(functions) > 100
+    assert len(plain) > 20
+    for path, value in {**functions, **plain}.items():
+        for name, one in inspect.signature(value).parameters.items():
+            by_place = one.kind is one.POSITIONAL_OR_KEYWORD and one.default is not one.empty
+            assert not by_place or name in _WITHOUT_NAME, f"{path}: {name} should be keyword-only"
+            assert name not in _OTHER_NAMES, f"{path}: {name} has another name elsewhere"
+
+
 def test_nothing_internal_has_an_entry(entries):
     public = {id(value) for value in public_objects().values()}
     others = [entry for entry in entries if not entry.startswith("focalcal.integrations")]

@@ -106,8 +106,8 @@ def test_the_libraries_do_differ_where_they_are_said_to():
 
 def test_torchmetrics_has_a_bin_more():
     preds = Predictions.from_probs([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0]], [0, 0])
-    assert bins_by_convention(preds, 5, "torchmetrics").count.tolist() == [0, 0, 0, 0, 1, 1]
-    assert bins_by_convention(preds, 5, "netcal").count.tolist() == [0, 0, 0, 0, 2]
+    assert bins_by_convention(preds, bins=5, convention="torchmetrics").count.tolist() == [0, 0, 0, 0, 1, 1]
+    assert bins_by_convention(preds, bins=5, convention="netcal").count.tolist() == [0, 0, 0, 0, 2]
 
 
 def test_an_unknown_convention_is_refused():

@@ -74,7 +74,7 @@ def test_the_epoch_can_be_chosen(result_folder, tmp_path):
     result_folder(rows=[*sweep_rows(seeds=1), *last])
     found = find_results([tmp_path / "results"])
     for epoch, expected in ((None, 13.0), ("best", 13.0), ("last", 14.0)):
-        assert build_table(TABLES["error"], found, epoch).lines[-1].cells[0].ours.value == expected
+        assert build_table(TABLES["error"], found, epoch=epoch).lines[-1].cells[0].ours.value == expected
 
 
 def test_top_1_accuracy_is_one_minus_the_error(result_folder, tmp_path):

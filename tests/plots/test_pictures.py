@@ -21,7 +21,7 @@ def known(**more):
 @pytest.mark.parametrize("bins", [1, 10, 15])
 def test_reliability_diagram_has_the_error_of_its_bins(binning, metric, bins):
     preds = known()
-    diagram = plots.reliability_diagram(preds, bins, binning)
+    diagram = plots.reliability_diagram(preds, bins=bins, binning=binning)
     filled = diagram.count > 0
     gaps = np.abs(diagram.accuracy - diagram.confidence)[filled] @ diagram.count[filled] / diagram.count.sum()
     assert diagram.ece == pytest.approx(metric(preds, bins=bins)) == pytest.approx(gaps)

@@ -31,20 +31,20 @@ def test_everything_is_written(trained: Plan, tmp_path):
 
 
 def test_a_loss_without_a_finished_run_is_left_out(trained: Plan):
-    wider = Plan(trained.recipe, trained.changes, ("cross-entropy", "brier"), (0,), trained.out)
+    wider = Plan(trained.recipe, trained.overrides, ("cross-entropy", "brier"), (0,), trained.out)
     found = measure_plan(wider, bootstrap=0)
     assert found.losses == ("cross-entropy",)
 
 
 def test_the_caption_counts_the_seeds_that_are_finished(trained: Plan):
     assert "mean ± standard deviation of 2 seeds." in measure_plan(trained, bootstrap=0).caption
-    first = Plan(trained.recipe, trained.changes, trained.losses, (0, 7), trained.out)
+    first = Plan(trained.recipe, trained.overrides, trained.losses, (0, 7), trained.out)
     assert "; 90% confidence intervals. Bold" in measure_plan(first, bootstrap=50).caption
     assert "as in the paper). Bold" in measure_plan(first, bootstrap=0).caption
 
 
 def test_losses_may_have_different_numbers_of_seeds(trained: Plan, tmp_path):
-    uneven = Plan(trained.recipe, trained.changes, trained.losses, trained.seeds, tmp_path)
+    uneven = Plan(trained.recipe, trained.overrides, trained.losses, trained.seeds, tmp_path)
     for run in trained.runs():
         if (run.loss, run.seed) != ("fl-3", 1):
             shutil.copytree(run.path, tmp_path / run.loss / f"seed-{run.seed}")
@@ -61,7 +61,7 @@ def test_losses_may_have_different_numbers_of_seeds(trained: Plan, tmp_path):
 
 
 def test_runs_of_different_data_are_not_compared(trained: Plan, tmp_path):
-    copied = Plan(trained.recipe, trained.changes, trained.losses, trained.seeds, tmp_path)
+    copied = Plan(trained.recipe, trained.overrides, trained.losses, trained.seeds, tmp_path)
     shutil.copytree(trained.out, tmp_path, dirs_exist_ok=True)
     file = tmp_path / "fl-3" / "seed-1" / "environment.json"
     content = json.loads(file.read_text())
@@ -73,7 +73,7 @@ def test_runs_of_different_data_are_not_compared(trained: Plan, tmp_path):
 
 @pytest.mark.parametrize("content", ["[]", "null", "{", '{"splits": {}}', '{"splits": {"test": {}}, "epoch": null}'])
 def test_a_run_whose_evaluation_is_damaged_is_not_finished(trained: Plan, tmp_path, content):
-    copied = Plan(trained.recipe, trained.changes, trained.losses, (0,), tmp_path)
+    copied = Plan(trained.recipe, trained.overrides, trained.losses, (0,), tmp_path)
     shutil.copytree(trained.out, tmp_path, dirs_exist_ok=True)
     (tmp_path / "fl-3" / "seed-0" / "evaluation.json").write_text(content)
     assert measure_plan(copied, bootstrap=0).losses == ("cross-entropy",)

@@ -44,7 +44,7 @@ def test_resources_and_further_options(tmp_path):
 def test_the_script_trains_its_tasks(tmp_path):
     """Without SLURM, whose only part is to set the number."""
     (plan,) = plans(tmp_path)
-    job = write_slurm_job([Plan(plan.recipe, plan.changes, ("fl-3",), (0,), tmp_path)], tmp_path)
+    job = write_slurm_job([Plan(plan.recipe, plan.overrides, ("fl-3",), (0,), tmp_path)], tmp_path)
     environment = {**os.environ, "SLURM_ARRAY_TASK_ID": "0"}
     done = subprocess.run(["bash", str(job.script)], capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -330,7 +330,7 @@ def _in_other_bins(file: PredictionsFile, bins: int, convention: str) -> _InOthe
     totals: dict[str, BinSums] = {}
     for block in file.blocks():
         for name in names:
-            sums = bins_by_convention(block, bins, cast("Convention", name))
+            sums = bins_by_convention(block, bins=bins, convention=cast("Convention", name))
             totals[name] = _add(totals[name], sums) if name in totals else sums
     theirs, ours = ({"ece": mean_gap(totals[name]), "mce": largest_gap(totals[name])} for name in names)
     return _InOtherBins(convention, theirs, ours)

@@ -81,7 +81,7 @@ def table(
 
     wanted = named_tables(name, variants=variants)
     found = find_results(_all_folders("--results", results_in, more))
-    tables = [build_table(one, found, epoch) for one in wanted]
+    tables = [build_table(one, found, epoch=epoch) for one in wanted]
     if results_in:
         check_filled(tables[0], found)
     print_text(FORMATS["json" if json else format](*tables))

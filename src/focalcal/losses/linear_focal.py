@@ -139,8 +139,8 @@ class _LinearFocal(torch.autograd.Function):
             losses = ctx.rule.losses(logits, labels)
             loss = losses if divisor is None else losses.sum() / divisor
             inputs = [one for one, is_wanted in zip((hidden, weight, bias), wanted, strict=True) if is_wanted]
-            found = iter(torch.autograd.grad(loss, inputs, upstream.to(loss.dtype), create_graph=True))
-            return *(next(found) if is_wanted else None for is_wanted in wanted), None, None, None
+            grads = iter(torch.autograd.grad(loss, inputs, upstream.to(loss.dtype), create_graph=True))
+            return *(next(grads) if is_wanted else None for is_wanted in wanted), None, None, None
         if divisor is None:
             _, gradients = _Layer(hidden, weight, bias).losses_and_gradients(labels, ctx.rule, wanted, upstream)
         else:  # a factor that keeps half-precision gradients from vanishing may be larger than half precision holds

@@ -44,7 +44,7 @@ def ece(preds: Measurable, *, bins: int = 15, convention: Convention = "focalcal
         >>> ece(preds, bins=2), ece(preds, bins=4)
         (0.0, 0.0625)
     """
-    return mean_gap(bins_by_convention(preds, bins, convention))
+    return mean_gap(bins_by_convention(preds, bins=bins, convention=convention))
 
 
 @takes_predictions
@@ -60,10 +60,10 @@ def mce(preds: Measurable, *, bins: int = 15, convention: Convention = "focalcal
         >>> mce(Predictions.from_probs([[0.75, 0.25], [0.625, 0.375], [1.0, 0.0]], [0, 1, 0]), bins=4)
         0.1875
     """
-    return largest_gap(bins_by_convention(preds, bins, convention))
+    return largest_gap(bins_by_convention(preds, bins=bins, convention=convention))
 
 
-def bins_by_convention(preds: Measurable, bins: int, convention: Convention = "focalcal") -> BinSums:
+def bins_by_convention(preds: Measurable, *, bins: int = 15, convention: Convention = "focalcal") -> BinSums:
     """Sum over bins of equal width of confidence, as ``convention`` draws them.
 
     Args:
@@ -76,8 +76,10 @@ def bins_by_convention(preds: Measurable, bins: int, convention: Convention = "f
 
     Examples:
         >>> preds = Predictions.from_probs([[0.5, 0.5], [1.0, 0.0]], [0, 0])
-        >>> bins_by_convention(preds, 2).count.tolist(), bins_by_convention(preds, 2, "torchmetrics").count.tolist()
-        ([1, 1], [0, 1, 1])
+        >>> bins_by_convention(preds, bins=2).count.tolist()
+        [1, 1]
+        >>> bins_by_convention(preds, bins=2, convention="torchmetrics").count.tolist()
+        [0, 1, 1]
     """
     if isinstance(preds, Sums):
         return cast(BinSums, given(preds, "bins"))

@@ -172,7 +172,7 @@ def _evaluate_predictions(preds: Predictions, request: EvaluationRequest) -> Eva
         if isinstance(classes, FoldedClassSums):
             folds, classes = classes.gaps(), classes.total()
         gaps = SampledGaps(stats, request.bins, clusters)
-        splits = loss_splits(preds, stats) if "outputs" in needed else None
+        splits = loss_splits(preds, statistics=stats) if "outputs" in needed else None
         sums = replace(
             _sums(stats, gaps, request.bins, needed),
             means=means_of_samples(stats),

@@ -66,7 +66,7 @@ class LossSplit:
         return self.total - self.refinement
 
 
-def nll_split(preds: Predictions, statistics: SampleStatistics | None = None) -> LossSplit:
+def nll_split(preds: Predictions, *, statistics: SampleStatistics | None = None) -> LossSplit:
     """Calibration and refinement of the negative log-likelihood, in nats.
 
     Args:
@@ -88,7 +88,7 @@ def nll_split(preds: Predictions, statistics: SampleStatistics | None = None) ->
     return _split_nll(preds, preds.logits(), mean_of(statistics.nll, statistics))
 
 
-def brier_split(preds: Predictions, statistics: SampleStatistics | None = None) -> LossSplit:
+def brier_split(preds: Predictions, *, statistics: SampleStatistics | None = None) -> LossSplit:
     """Calibration and refinement of the Brier score Σ_k (p_k − q_k)²; arguments as in `nll_split`.
 
     Examples:
@@ -97,7 +97,7 @@ def brier_split(preds: Predictions, statistics: SampleStatistics | None = None) 
         >>> round(split.total, 4), round(split.refinement, 4)  # a constant forecast of 0.75 scores 2 · 0.75 · 0.25
         (0.4827, 0.375)
     """
-    return loss_splits(preds, statistics).brier
+    return loss_splits(preds, statistics=statistics).brier
 
 
 class LossSplits(NamedTuple):
@@ -122,7 +122,7 @@ class LossParts(NamedTuple):
     brier_refinement: Tensor
 
 
-def loss_splits(preds: Predictions, statistics: SampleStatistics | None = None) -> LossSplits:
+def loss_splits(preds: Predictions, *, statistics: SampleStatistics | None = None) -> LossSplits:
     """Compute both splits with as few passes over the outputs as possible; arguments as in `nll_split`."""
     preds, statistics = _samples(preds, statistics)
     logits = preds.logits()

@@ -97,7 +97,7 @@ class Table:
     notes: tuple[Footnote, ...]
 
 
-def build_table(name: TableName, results: Sequence[ResultSet] = (), epoch: Selection | None = None) -> Table:
+def build_table(name: TableName, results: Sequence[ResultSet] = (), *, epoch: Selection | None = None) -> Table:
     """Lay out a table of the paper with what was measured.
 
     Args:

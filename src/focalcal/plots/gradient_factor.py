@@ -25,7 +25,7 @@ class GradientFactorCurves:
 
 
 def gradient_factor_curves(
-    gammas: Sequence[float] = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0), points: int = 501
+    gammas: Sequence[float] = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0), *, points: int = 501
 ) -> GradientFactorCurves:
     """Compute g(p, γ) on an even grid of ``points`` probabilities from 0 to 1.
 

@@ -52,7 +52,7 @@ class ReliabilityDiagram:
 
 
 def reliability_diagram(
-    preds: Predictions, bins: int = 15, binning: Binning = "equal-width", level: float = 0.90
+    preds: Predictions, *, bins: int = 15, binning: Binning = "equal-width", level: float = 0.90
 ) -> ReliabilityDiagram:
     """Compute confidence and accuracy of each bin, with Wilson intervals of the accuracy.
 
@@ -73,7 +73,7 @@ def reliability_diagram(
 
 
 def class_reliability_diagram(
-    preds: Predictions, number: int, bins: int = 15, binning: Binning = "equal-width", level: float = 0.90
+    preds: Predictions, number: int, *, bins: int = 15, binning: Binning = "equal-width", level: float = 0.90
 ) -> ReliabilityDiagram:
     """Compute the mean probability of one class and how often it is the label, in bins of that probability.
 
@@ -133,7 +133,7 @@ def wilson_interval(share: Array, n: Array, level: float) -> tuple[Array, Array]
 
 
 def draw_reliability_diagram(
-    diagram: ReliabilityDiagram, ax: Axes | None = None, smooth: SmoothReliability | None = None, label: str = ""
+    diagram: ReliabilityDiagram, ax: Axes | None = None, *, smooth: SmoothReliability | None = None, label: str = ""
 ) -> Axes:
     """Draw the bins with their intervals, the diagonal of perfect calibration and the smooth curve; return the axis.
 

@@ -36,7 +36,7 @@ class Roc:
 
 
 def roc(
-    in_distribution: Predictions, out_of_distribution: Predictions, score: Score = "entropy", points: int = 200
+    in_distribution: Predictions, out_of_distribution: Predictions, *, score: Score = "entropy", points: int = 200
 ) -> Roc:
     """Compute the curve of two sets of predictions of one model; out-of-distribution samples are the positives.
 
@@ -66,7 +66,7 @@ def _spread_out(position: Array, points: int) -> npt.NDArray[np.int64]:
     return np.unique(np.searchsorted(position, wanted).clip(max=len(position) - 1))
 
 
-def draw_roc(curve: Roc, ax: Axes | None = None, label: str = "") -> Axes:
+def draw_roc(curve: Roc, ax: Axes | None = None, *, label: str = "") -> Axes:
     """Draw the curve and the diagonal of chance; return the axis."""
     ax = axis_or_new(ax)
     ax.plot([0, 1], [0, 1], color="0.5", linewidth=0.8, linestyle="--")

@@ -66,7 +66,7 @@ def risk_coverage_of_ranked(ranked: RankedConfidence, points: int = 100) -> Risk
     return RiskCoverage(coverage, reached / wanted, confidence[place], area)
 
 
-def draw_risk_coverage(curve: RiskCoverage, ax: Axes | None = None, label: str | None = None) -> Axes:
+def draw_risk_coverage(curve: RiskCoverage, ax: Axes | None = None, *, label: str | None = None) -> Axes:
     """Draw accuracy by coverage, both in percent; return the axis."""
     ax = axis_or_new(ax)
     ax.plot(100 * curve.coverage, 100 * curve.accuracy, label=label)

@@ -52,7 +52,7 @@ class Plan:
 
     Attributes:
         recipe: The name or file of the recipe.
-        changes: ``key=value`` texts that hold for every run.
+        overrides: ``key=value`` texts that hold for every run.
         losses: Names for ``build_loss``.
         seeds: Seeds for the weights and the order of samples; the split is the same for all.
         out: The folder of the runs and of their table.
@@ -60,7 +60,7 @@ class Plan:
     """
 
     recipe: str
-    changes: tuple[str, ...]
+    overrides: tuple[str, ...]
     losses: tuple[str, ...]
     seeds: tuple[int, ...]
     out: Path
@@ -73,7 +73,7 @@ class Plan:
             repeated = sorted({str(one) for one in given if list(given).count(one) > 1})
             if repeated:
                 raise ValueError(f"The {what} {repeated[0]} is given twice; give each once.")
-        fixed = [change for change in self.changes if change.partition("=")[0] in ("loss", "seed")]
+        fixed = [change for change in self.overrides if change.partition("=")[0] in ("loss", "seed")]
         if fixed:
             raise ValueError(f"{fixed[0]} does not belong here: the sweep sets losses and seeds itself.")
 
@@ -82,13 +82,13 @@ class Plan:
         for seed in self.seeds:
             for loss in self.losses:
                 # Loaded for each loss: a recipe may differ by loss.
-                recipe = load_recipe(self.recipe, [*self.changes, f"loss={loss}", f"seed={seed}"])
+                recipe = load_recipe(self.recipe, [*self.overrides, f"loss={loss}", f"seed={seed}"])
                 yield PlannedRun(loss, seed, self.out / loss / f"seed-{seed}", recipe, self.name)
 
 
 def plan_grid(
     recipes: Sequence[str],
-    changes: tuple[str, ...],
+    overrides: tuple[str, ...],
     grid: Mapping[str, Sequence[str]],
     losses: tuple[str, ...],
     seeds: tuple[int, ...],
@@ -98,7 +98,7 @@ def plan_grid(
 
     Args:
         recipes: Names or files.
-        changes: ``key=value`` texts that hold for every run.
+        overrides: ``key=value`` texts that hold for every run.
         grid: The values of settings, as texts: every combination is trained.
         losses: Names for ``build_loss``.
         seeds: Seeds of every loss.
@@ -110,7 +110,7 @@ def plan_grid(
         [('optimizer.lr=0.05', 'runs/optimizer.lr=0.05'), ('optimizer.lr=0.1', 'runs/optimizer.lr=0.1')]
     """
     for key, values in grid.items():
-        if any(change.partition("=")[0] == key for change in changes):
+        if any(change.partition("=")[0] == key for change in overrides):
             raise ValueError(f"{key} is both in the grid and a change for all runs; give it once.")
         if not values or len(set(values)) < len(values):
             raise ValueError(f"The grid of {key} is empty or names a value twice; give each value once.")
@@ -120,7 +120,7 @@ def plan_grid(
             point = tuple(f"{key}={value}" for key, value in zip(grid, values, strict=True))
             parts = [*([recipe] if len(recipes) > 1 else []), *([", ".join(point)] if point else [])]
             folder = out.joinpath(*map(_folder_name, parts))
-            plans.append(Plan(recipe, (*changes, *point), losses, seeds, folder, ", ".join(parts)))
+            plans.append(Plan(recipe, (*overrides, *point), losses, seeds, folder, ", ".join(parts)))
     folders = [plan.out for plan in plans]
     repeated = next((plan for plan in plans if folders.count(plan.out) > 1), None)
     if repeated is not None:

@@ -95,7 +95,7 @@ def write_slurm_job(
 
 def _line(plan: Plan, run: PlannedRun, out: Path) -> str:
     recipe = str(Path(plan.recipe).resolve()) if Path(plan.recipe).is_file() else plan.recipe
-    changes = [*plan.changes, f"loss={run.loss}", f"seed={run.seed}"]
+    changes = [*plan.overrides, f"loss={run.loss}", f"seed={run.seed}"]
     content = {"recipe": recipe, "changes": changes, "out": run.path.relative_to(out).as_posix()}
     return json.dumps(content, ensure_ascii=False)
 

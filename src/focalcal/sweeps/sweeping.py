@@ -46,7 +46,7 @@ class SweepResults:
 
 def sweep(
     recipe: str | os.PathLike[str],
-    changes: Mapping[str, Any] | Sequence[str] = (),
+    overrides: Mapping[str, Any] | Sequence[str] = (),
     *,
     out: str | os.PathLike[str],
     losses: Sequence[str] = PAPER_LOSSES,
@@ -70,7 +70,7 @@ def sweep(
 
     Args:
         recipe: The name of a packaged recipe, or a .yaml file.
-        changes: ``{"epochs": 10}`` or ``["epochs=10"]``, for every run.
+        overrides: Changes to the recipe, ``{"epochs": 10}`` or ``["epochs=10"]``, for every run.
         out: The folder of the sweep; on a cluster, one that all nodes share.
         losses: Names for `build_loss`; by default the six that the paper compares.
         seeds: The number of seeds, counted from 0, or the seeds themselves.
@@ -95,7 +95,7 @@ def sweep(
     """
     found = sweep_many(
         [recipe],
-        changes,
+        overrides,
         out=out,
         losses=losses,
         seeds=seeds,
@@ -116,7 +116,7 @@ def sweep(
 
 def sweep_many(
     recipes: Sequence[str | os.PathLike[str]],
-    changes: Mapping[str, Any] | Sequence[str] = (),
+    overrides: Mapping[str, Any] | Sequence[str] = (),
     *,
     out: str | os.PathLike[str],
     grid: Mapping[str, Sequence[Any]] | None = None,
@@ -141,7 +141,7 @@ def sweep_many(
     """
     plans = plan_grid(
         [os.fspath(recipe) for recipe in _as_list(recipes, "recipes")],
-        _as_texts(changes),
+        _as_texts(overrides),
         {key: [str(value) for value in _as_list(values, f"grid[{key!r}]")] for key, values in (grid or {}).items()},
         tuple(_as_list(losses, "losses")),
         tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
@@ -229,10 +229,12 @@ def _measure_all(
     return results
 
 
-def _as_texts(changes: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
-    if isinstance(changes, str):
-        raise TypeError(f"changes must be a mapping or a list of texts; pass [{changes!r}].")
-    return tuple(f"{key}={value}" for key, value in changes.items()) if isinstance(changes, Mapping) else tuple(changes)
+def _as_texts(overrides: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
+    if isinstance(overrides, str):
+        raise TypeError(f"overrides must be a mapping or a list of strings; pass [{overrides!r}].")
+    if isinstance(overrides, Mapping):
+        return tuple(f"{key}={value}" for key, value in overrides.items())
+    return tuple(overrides)
 
 
 def _as_list(given: Sequence[Any], what: str) -> list[Any]:

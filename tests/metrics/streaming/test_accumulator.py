@@ -19,7 +19,7 @@ PARTS_OF_LOSSES = {"nll_calibration", "nll_refinement", "brier_calibration", "br
 
 
 def accumulated(preds, rows=7, bins=15):
-    accumulator = Accumulator(preds.num_classes, bins)
+    accumulator = Accumulator(preds.num_classes, bins=bins)
     for block in preds.blocks(rows):
         accumulator.update(**{preds.kind: block.values}, labels=block.labels, weights=block.weights)
     return accumulator

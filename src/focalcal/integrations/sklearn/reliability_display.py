@@ -134,13 +134,14 @@ class ReliabilityDisplay:
             )
         preds = make_predictions(probs, "probs", y_true, classes=names, sample_weight=sample_weight)
         if label is None:
-            diagram = reliability_diagram(preds, bins, binning, level)
+            diagram = reliability_diagram(preds, bins=bins, binning=binning, level=level)
         else:
             if label not in names.tolist():
                 raise ValueError(
                     f"There is no class {label!r}; the classes are {', '.join(map(repr, names.tolist()))}."
                 )
-            diagram = class_reliability_diagram(preds, names.tolist().index(label), bins, binning, level)
+            number = names.tolist().index(label)
+            diagram = class_reliability_diagram(preds, number, bins=bins, binning=binning, level=level)
         return cls(diagram, name=name or "", label=label).plot(ax)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None) -> ReliabilityDisplay:

@@ -42,7 +42,7 @@ class LossReplicates:
     sources: tuple[Source, ...] = ("outputs",)
 
     def __init__(self, preds: Predictions, statistics: SampleStatistics, splits: LossSplits | None = None) -> None:
-        splits = loss_splits(preds, statistics) if splits is None else splits
+        splits = loss_splits(preds, statistics=statistics) if splits is None else splits
         weight = torch.ones_like(statistics.confidence) if statistics.weight is None else statistics.weight
         losses = [
             torch.stack([statistics.nll, *_around(preds, "nll", splits.nll)], dim=1),

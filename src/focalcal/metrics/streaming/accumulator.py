@@ -69,8 +69,8 @@ class Accumulator:
     def __init__(
         self,
         num_classes: int,
-        bins: int = 15,
         *,
+        bins: int = 15,
         of: Of | None = None,
         by: str | Sequence[str] = (),
         ignore_index: int | None = -100,
@@ -95,7 +95,7 @@ class Accumulator:
         self._groups = GroupAccumulators(self.by, self._new_group)
 
     def _new_group(self) -> "GroupAccumulator":
-        return GroupAccumulator(self.num_classes, self.bins, of=self._wanted)
+        return GroupAccumulator(self.num_classes, bins=self.bins, of=self._wanted)
 
     @property
     def of(self) -> Of:

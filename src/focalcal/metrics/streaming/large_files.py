@@ -46,7 +46,7 @@ def evaluate_file(file: PredictionsFile, request: EvaluationRequest) -> Evaluati
     """Compute everything asked for that one pass can give; raises for what was asked for by name and it cannot."""
     parts_of_losses = names_from(request.names, ["outputs"])
     _check_given(request, [name for name in request.names if name not in parts_of_losses])
-    total = Accumulator(len(answer_classes(file)), request.bins, of=file.of, by=request.by)
+    total = Accumulator(len(answer_classes(file)), bins=request.bins, of=file.of, by=request.by)
     methods = request.methods()
     resampled_names = [name for name, method in methods.items() if method != "honest"]
     resampled = _Resampled(file.num_samples, request, resampled_names) if resampled_names else None

@@ -310,7 +310,7 @@ def _state_of(
     bins: int, by: tuple[str, ...], transform: Transform | None, placed: Placed, file: PredictionsFile
 ) -> _Part:
     """Read one shard."""
-    own = Accumulator(len(answer_classes(file)), bins, by=by, first_row=placed.first_row, compact=True)
+    own = Accumulator(len(answer_classes(file)), bins=bins, by=by, first_row=placed.first_row, compact=True)
     for block in file.blocks(max(1, min(_ROWS_READ, _VALUES_READ // file.num_classes)), is_part=True):
         own.add(block if transform is None else transform(block))
     return _Part({name: tensor.numpy() for name, tensor in own.state_dict().items()})
@@ -334,7 +334,7 @@ def _join(bins: int, parts: Sequence[_Part | ShardFailure]) -> _Part:
 
 def _restore(state: State, bins: int) -> Accumulator:
     tensors = {name: torch.from_numpy(np.array(part)) for name, part in state.items()}
-    restored = Accumulator(int(tensors["shape"][0]), bins, by=grouped_columns(tensors), compact=True)
+    restored = Accumulator(int(tensors["shape"][0]), bins=bins, by=grouped_columns(tensors), compact=True)
     restored.load_state_dict(tensors)
     return restored
 
