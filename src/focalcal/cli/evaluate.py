@@ -102,6 +102,8 @@ def evaluate(
     There is a --max-METRIC and a --min-METRIC for every metric, which take fractions (0.02 is 2%). The exit code is 1
     if such a threshold is exceeded, and 2 for bad input. With --judge upper the whole interval has to meet it.
 
+    Metrics: {metrics}.
+
     Several files, or a pattern in quotes, are shards of one model's predictions: they are read side by side, on this
     machine or (--on ray --address auto) on a Ray cluster, in memory that does not grow with them. Paths may be s3://,
     gs://, hdfs:// and others.

@@ -9,6 +9,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from focalcal.metrics.catalogue import METRICS
+
 Command = Callable[..., None]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -176,7 +178,7 @@ def recipe_changes(changes: list[str] | None, *, by_date: bool) -> list[str]:
 
 
 def help_text(command: Command) -> str:
-    r"""Turn a command's docstring into help: one line per paragraph, examples unchanged.
+    r"""Turn a command's docstring into help: one line per paragraph, examples unchanged; {metrics} are their names.
 
     Examples:
         >>> def command() -> None:
@@ -196,6 +198,7 @@ def help_text(command: Command) -> str:
         Examples:
           focalcal command
     """
-    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    text = inspect.cleandoc(command.__doc__ or "").replace("{metrics}", ", ".join(METRICS))
+    paragraphs = text.split("\n\n")
     # Older versions of typer join lines, except in a paragraph that begins with this character.
     return "\n\n".join(f"\b\n{text}" if text.startswith("Examples:") else " ".join(text.split()) for text in paragraphs)
