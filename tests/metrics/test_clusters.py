@@ -7,9 +7,10 @@ import torch
 from focalcal.metrics import Accumulator, calibration_intervals, calibration_test, compare, evaluate
 from focalcal.metrics.bootstrap.intervals import bootstrap
 from focalcal.metrics.cluster_units import ClusterUnits
+from focalcal.metrics.clusters import cluster_numbers
 from focalcal.metrics.honest_intervals import HONEST_METRICS, samples_in_cells
 from focalcal.metrics.independent_units import CellSamples
-from focalcal.metrics.samples import cluster_numbers, confidence_samples
+from focalcal.metrics.samples import confidence_samples
 from focalcal.predictions import Predictions
 from oracles import honest as oracle
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from focalcal.calibrators.base import Calibrator, NoOptimumWarning
-from focalcal.metrics.samples import cluster_numbers
+from focalcal.metrics.clusters import cluster_numbers
 from focalcal.predictions import Predictions
 
 Build = Callable[[], Calibrator]

@@ -14,8 +14,8 @@ from focalcal.calibrators.cross_validation import draw_folds, mean_and_error
 from focalcal.calibrators.temperature_scaling import TemperatureScaling
 from focalcal.metrics import METRICS, sample_statistics
 from focalcal.metrics.bootstrap.intervals import check_resampling
+from focalcal.metrics.clusters import FEW_CLUSTERS, cluster_numbers, count_clusters
 from focalcal.metrics.gap_intervals import tail, z_score
-from focalcal.metrics.samples import FEW_CLUSTERS, cluster_numbers, count_clusters
 from focalcal.predictions import Predictions
 
 _FOLDS = 5

@@ -12,8 +12,8 @@ from focalcal.base.measures import Of, name_event
 from focalcal.diagnosis.findings import Finding, Patient, share
 from focalcal.diagnosis.pairs import row_hashes
 from focalcal.metrics.calibration_testing import judge_gaps
+from focalcal.metrics.clusters import cluster_numbers
 from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
-from focalcal.metrics.samples import cluster_numbers
 from focalcal.predictions import row_sum_tolerance
 from focalcal.predictions.masking import answer_classes, drop_masked
 from focalcal.temperature import fit_inverse_temperature

@@ -15,14 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from focalcal.metrics.arguments import prepare_predictions, takes_predictions
 from focalcal.metrics.binning import BinSums, bin_sums, check_bins, equal_width_sums, largest_gap, mean_gap
-from focalcal.metrics.samples import (
-    ConfidenceSamples,
-    block_probabilities,
-    confidence_samples,
-    prepare_predictions,
-    takes_predictions,
-)
+from focalcal.metrics.samples import ConfidenceSamples, block_probabilities, confidence_samples
 from focalcal.metrics.sums import Measurable, Sums, given
 from focalcal.predictions import Predictions
 

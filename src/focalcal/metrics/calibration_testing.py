@@ -2,11 +2,13 @@
 
 import numpy as np
 
+from focalcal.metrics.arguments import takes_predictions
 from focalcal.metrics.binning import check_bins
+from focalcal.metrics.clusters import cluster_numbers
 from focalcal.metrics.evaluation import CalibrationTest
 from focalcal.metrics.gap_intervals import AbsoluteGaps
 from focalcal.metrics.honest_intervals import HonestIntervals, SampledGaps
-from focalcal.metrics.samples import cluster_numbers, confidence_samples, takes_predictions
+from focalcal.metrics.samples import confidence_samples
 from focalcal.predictions import Predictions
 
 

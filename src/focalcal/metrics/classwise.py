@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from focalcal.metrics.arguments import prepare_predictions, takes_predictions
 from focalcal.metrics.binning import as_number, bin_index, check_bins, edges
-from focalcal.metrics.samples import block_probabilities, prepare_predictions, takes_predictions
+from focalcal.metrics.samples import block_probabilities
 from focalcal.metrics.sums import Measurable, Sums, given
 from focalcal.predictions import Predictions
 

@@ -8,6 +8,7 @@ from typing import Any, cast, get_args
 from torch import Tensor
 
 from focalcal.base.measures import MEASURES, name_event
+from focalcal.metrics.arguments import predictions_of, prepare_predictions
 from focalcal.metrics.binning import check_bins
 from focalcal.metrics.bootstrap.interval_methods import Interval
 from focalcal.metrics.bootstrap.intervals import check_names, check_resampling, replicate, without_loss_parts
@@ -15,6 +16,7 @@ from focalcal.metrics.calibration_testing import judge_gaps
 from focalcal.metrics.catalogue import METRICS, IntervalMethod, Method, Source
 from focalcal.metrics.classwise import ClassSums
 from focalcal.metrics.classwise_interval import ClassGapFolds, ClasswiseInterval, FoldedClassSums
+from focalcal.metrics.clusters import cluster_numbers, count_clusters, note_on_clusters
 from focalcal.metrics.evaluation import Evaluation, EvaluationRequest
 from focalcal.metrics.floor import floor_sums
 from focalcal.metrics.grouping import check_columns, evaluate_groups, label_notes
@@ -26,12 +28,7 @@ from focalcal.metrics.samples import (
     SampleStatistics,
     StatisticsStore,
     block_statistics,
-    cluster_numbers,
     confidence_samples,
-    count_clusters,
-    note_on_clusters,
-    predictions_of,
-    prepare_predictions,
 )
 from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.streaming.large_files import evaluate_file

@@ -16,8 +16,9 @@ import torch
 from scipy.special import betaln
 from torch import Tensor
 
+from focalcal.metrics.arguments import takes_predictions
 from focalcal.metrics.binning import as_number, bin_index, sum_by_index
-from focalcal.metrics.samples import confidence_samples, takes_predictions
+from focalcal.metrics.samples import confidence_samples
 from focalcal.metrics.sums import Measurable, Sums, given
 
 

@@ -15,13 +15,14 @@ from torch import Tensor
 from focalcal.base.measures import name_event
 from focalcal.base.suggestions import did_you_mean
 from focalcal.metrics.bootstrap.differences import holm
+from focalcal.metrics.clusters import cluster_numbers
 from focalcal.metrics.evaluation import Evaluation, EvaluationRequest
 from focalcal.metrics.gap_intervals import AbsoluteGaps
 from focalcal.metrics.group_moments import FEWEST_SAMPLES, Contrast, GroupMoments, cluster_contrast
 from focalcal.metrics.group_results import GroupResult, GroupTable, GroupTest
 from focalcal.metrics.honest_intervals import SampledGaps
 from focalcal.metrics.independent_units import Bins, Units
-from focalcal.metrics.samples import ConfidenceSamples, SampleStatistics, cluster_numbers, sample_statistics
+from focalcal.metrics.samples import ConfidenceSamples, SampleStatistics, sample_statistics
 from focalcal.metrics.sums import RowsOfSums, names_from, values
 from focalcal.predictions import Predictions
 from focalcal.predictions.groups import GroupColumn

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from focalcal.metrics.arguments import prepare_predictions
 from focalcal.metrics.binning import BinSums, bin_index, check_bins, equal_width_sums
 from focalcal.metrics.bootstrap.interval_methods import UNKNOWN
 from focalcal.metrics.bootstrap.intervals import check_resampling
@@ -21,6 +22,7 @@ from focalcal.metrics.calibration_error import mce
 from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.metrics.classwise_interval import ClasswiseInterval, FoldedClassSums
 from focalcal.metrics.cluster_units import ClusterUnits
+from focalcal.metrics.clusters import cluster_numbers
 from focalcal.metrics.gap_intervals import (
     AbsoluteGaps,
     Interval,
@@ -31,13 +33,7 @@ from focalcal.metrics.gap_intervals import (
 )
 from focalcal.metrics.independent_units import Bins, CellSamples, SampleUnits, Units
 from focalcal.metrics.ranking import RankedSamples, Ranking, ada_ece, debiased_ece, ks_error
-from focalcal.metrics.samples import (
-    ConfidenceSamples,
-    block_probabilities,
-    cluster_numbers,
-    confidence_samples,
-    prepare_predictions,
-)
+from focalcal.metrics.samples import ConfidenceSamples, block_probabilities, confidence_samples
 from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.sums import Sums
 from focalcal.predictions import Predictions

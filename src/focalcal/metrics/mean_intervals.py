@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.clusters import count_clusters
 from focalcal.metrics.gap_intervals import Interval, z_score
-from focalcal.metrics.samples import SampleStatistics, count_clusters
+from focalcal.metrics.samples import SampleStatistics
 from focalcal.metrics.sums import Means, Sums, mean_terms, means_of_samples, names_from, values
 
 Array = npt.NDArray[np.float64]

@@ -14,22 +14,16 @@ import torch
 from scipy.special import betainc
 from torch import Tensor
 
+from focalcal.metrics.arguments import prepare_predictions
 from focalcal.metrics.binning import sum_by_index
 from focalcal.metrics.bootstrap.differences import holm
 from focalcal.metrics.bootstrap.intervals import check_resampling
 from focalcal.metrics.bootstrap.sample_groups import GROUPS
 from focalcal.metrics.cluster_units import units_of_sums
+from focalcal.metrics.clusters import FEW_CLUSTERS, cluster_numbers
 from focalcal.metrics.evaluation import SIGNIFICANT
 from focalcal.metrics.gap_intervals import exact_bounds
-from focalcal.metrics.samples import (
-    FEW_CLUSTERS,
-    ConfidenceSamples,
-    SampleStatistics,
-    block_statistics,
-    cluster_numbers,
-    confidence_samples,
-    prepare_predictions,
-)
+from focalcal.metrics.samples import ConfidenceSamples, SampleStatistics, block_statistics, confidence_samples
 from focalcal.predictions import Predictions
 from focalcal.predictions.groups import PREDICTED
 

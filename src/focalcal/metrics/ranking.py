@@ -23,8 +23,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from focalcal.metrics.arguments import takes_predictions
 from focalcal.metrics.binning import BinSums, as_number, check_bins, equal_mass_bounds
-from focalcal.metrics.samples import ConfidenceSamples, confidence_samples, takes_predictions
+from focalcal.metrics.samples import ConfidenceSamples, confidence_samples
 from focalcal.metrics.sums import Measurable, Sums, given
 
 Array = npt.NDArray[np.float64]

@@ -23,8 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from focalcal.metrics.arguments import prepare_predictions, takes_predictions
 from focalcal.metrics.binning import as_number
-from focalcal.metrics.samples import SampleStatistics, prepare_predictions, sample_statistics, takes_predictions
+from focalcal.metrics.samples import SampleStatistics, sample_statistics
 from focalcal.metrics.scores import mean_of
 from focalcal.metrics.sums import Measurable, Sums, given
 from focalcal.predictions import Predictions

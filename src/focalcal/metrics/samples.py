@@ -5,21 +5,18 @@ these numbers. Everything is computed in float64, whatever type the outputs have
 have the order that the outputs give them, not that of rounding.
 """
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from focalcal.base.chunks import chunk_rows
-from focalcal.metrics.catalogue import METRICS
-from focalcal.predictions import Kind, Predictions
+from focalcal.metrics.arguments import prepare_predictions
+from focalcal.predictions import Predictions
 from focalcal.predictions.masking import drop_masked
-from focalcal.predictions.rows import check_kind
 
 # Three blocks of this many float64 numbers stay in the cache. With few classes the numbers kept for each sample weigh
 # more than its outputs, and the number of samples is what must not be large.
@@ -28,8 +25,6 @@ _BLOCK_ROWS = 2**16
 # Up to this many classes blocks are turned around, so that the numbers of one class lie side by side: what goes along a
 # short row takes several times as long. At most 255, for positions are uint8.
 _FEW_CLASSES = 32
-# Of fewer clusters than this the spread is not known well.
-FEW_CLUSTERS = 30
 
 
 @dataclass(frozen=True)
@@ -132,125 +127,6 @@ class StatisticsStore:
         """Return the statistics of everything added."""
         columns: dict[str, Any] = {name: column[: self._length] for name, column in self._columns.items()}
         return SampleStatistics(**({"weight": None} | columns))
-
-
-def prepare_predictions(preds: object) -> Predictions:
-    """Return what metrics look at: predictions without masked classes, with weights whose largest is between 1 and 2.
-
-    Raises:
-        TypeError: For anything but predictions.
-    """
-    if not isinstance(preds, Predictions):
-        what = f"A metric needs Predictions, not {type(preds).__name__}"
-        raise TypeError(f"{what}: make them with Predictions.from_logits or from_probs.")
-    preds = drop_masked(preds)
-    if preds.weights is None or not (exponent := weight_exponent(preds.weights)):
-        return preds
-    return replace(preds, weights=scale_weights(preds.weights, exponent))
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def takes_predictions(function: Function) -> Function:
-    """Let a function of predictions take arrays too, where ``kind`` says what they are; or say how it is called.
-
-    Examples:
-        >>> @takes_predictions
-        ... def count(preds):
-        ...     return len(preds)
-        >>> count([[0.9, 0.1]], [0], kind="probs")
-        1
-        >>> count([[0.9, 0.1]], [0])
-        Traceback (most recent call last):
-        TypeError: count takes Predictions: call count(Predictions.from_probs(probs, labels)), or from_logits for \
-logits; or say what the arrays are with count(probs, labels, kind='probs').
-    """
-
-    @wraps(function)
-    def call(preds: Any, *arrays: Any, kind: Kind | None = None, **options: Any) -> Any:
-        made = predictions_of(function.__name__, preds, arrays, kind) if arrays or kind is not None else preds
-        _check_measure(function.__name__, made)
-        return function(made, **options)
-
-    return cast(Function, call)
-
-
-def _check_measure(name: str, preds: Any) -> None:
-    """Refuse pairs of confidence and correct for a metric that needs the probabilities of all classes."""
-    is_pairs = isinstance(preds, Predictions) and preds.of == "confidence"
-    if is_pairs and name in METRICS and "confidence" not in METRICS[name].of:
-        raise ValueError(
-            f"{name} needs the probabilities of all classes, and these predictions have the confidence of each answer "
-            "alone."
-        )
-
-
-def predictions_of(name: str, first: Any, others: Sequence[Any], kind: Kind | None) -> Predictions:
-    """Make predictions of the arrays that a function was called with, which ``kind`` says what they are."""
-    if isinstance(first, Predictions):
-        raise TypeError(f"{name} takes Predictions alone, which have their labels: call {name}(preds).")
-    if kind is None or len(others) > 1:
-        raise TypeError(
-            f"{name} takes Predictions: call {name}(Predictions.from_probs(probs, labels)), or from_logits for logits; "
-            f"or say what the arrays are with {name}(probs, labels, kind='probs')."
-        )
-    check_kind(kind)
-    make = Predictions.from_logits if kind == "logits" else Predictions.from_probs
-    return make(first, *others)
-
-
-def cluster_numbers(preds: Predictions) -> Tensor | None:
-    """Number the clusters that samples belong to, (N,) from 0 on; None where every sample stands for itself.
-
-    Examples:
-        >>> preds = Predictions.from_probs([[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]], [0, 1, 1], clusters=[7, 7, 3])
-        >>> cluster_numbers(preds).tolist()
-        [1, 1, 0]
-    """
-    if preds.clusters is None:
-        return None
-    names, numbers = torch.unique(preds.clusters, return_inverse=True)
-    return numbers if len(names) < len(preds) else None
-
-
-def count_clusters(clusters: Tensor, weights: Tensor | None) -> int:
-    """Count the clusters (N,) that have samples of positive weight."""
-    return len(torch.unique(clusters if weights is None else clusters[weights > 0]))
-
-
-def note_on_clusters(number: int) -> str:
-    """Say that samples depend on each other within this many clusters, and whether those are few.
-
-    Examples:
-        >>> note_on_clusters(40)
-        'Samples of one cluster depend on each other: intervals and tests are those of 40 clusters.'
-    """
-    few = "" if number >= FEW_CLUSTERS else f", and rough, because these are fewer than {FEW_CLUSTERS}"
-    return f"Samples of one cluster depend on each other: intervals and tests are those of {number:,} clusters{few}."
-
-
-def weight_exponent(weights: Tensor) -> int:
-    """Return the exponent of the power of two below the largest weight: dividing by it loses no digit.
-
-    Examples:
-        >>> weight_exponent(torch.tensor([0.0, 5.0]))
-        2
-        >>> weight_exponent(torch.tensor([5e-324], dtype=torch.float64))
-        -1074
-    """
-    largest = float(weights.max()) if len(weights) else 1.0
-    return math.frexp(largest)[1] - 1 if largest > 0 else 0
-
-
-def scale_weights(weights: Tensor, exponent: int) -> Tensor:
-    """Divide weights by a power of two, which may itself be too large or too small for a float.
-
-    Examples:
-        >>> scale_weights(torch.tensor([5e-324, 1e-323], dtype=torch.float64), -1074).tolist()
-        [1.0, 2.0]
-    """
-    return torch.from_numpy(np.ldexp(weights.numpy(), -exponent))
 
 
 def confidence_samples(preds: Predictions) -> ConfidenceSamples:

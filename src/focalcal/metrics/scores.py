@@ -8,9 +8,10 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from focalcal.metrics.arguments import prepare_predictions, takes_predictions
 from focalcal.metrics.binning import as_number
 from focalcal.metrics.catalogue import CONFIDENT, TOP_K
-from focalcal.metrics.samples import SampleStatistics, prepare_predictions, takes_predictions
+from focalcal.metrics.samples import SampleStatistics
 from focalcal.metrics.sums import Means, Measurable, means
 from focalcal.predictions import Predictions
 

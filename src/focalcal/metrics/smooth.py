@@ -26,8 +26,9 @@ import scipy.fft
 import torch
 from torch import Tensor
 
+from focalcal.metrics.arguments import takes_predictions
 from focalcal.metrics.binning import as_number
-from focalcal.metrics.samples import ConfidenceSamples, confidence_samples, takes_predictions
+from focalcal.metrics.samples import ConfidenceSamples, confidence_samples
 from focalcal.metrics.sums import Measurable, Sums, given
 
 Array = npt.NDArray[np.float64]

@@ -14,11 +14,12 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from focalcal.metrics.arguments import prepare_predictions
 from focalcal.metrics.binning import bin_index
 from focalcal.metrics.bootstrap.counts import Counts, column_slices, counted_sums, rows_in_chunk
 from focalcal.metrics.catalogue import Source
 from focalcal.metrics.classwise import ClassGaps, beyond_first_bin
-from focalcal.metrics.samples import block_probabilities, prepare_predictions
+from focalcal.metrics.samples import block_probabilities
 from focalcal.metrics.sums import Sums
 from focalcal.predictions import Predictions
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from focalcal.base.measures import MEASURES
+from focalcal.metrics.arguments import prepare_predictions
 from focalcal.metrics.binning import check_bins
 from focalcal.metrics.bootstrap.differences import Comparison, Difference, holm
 from focalcal.metrics.bootstrap.interval_methods import Method, check_method
@@ -21,14 +22,8 @@ from focalcal.metrics.bootstrap.permutation import p_values
 from focalcal.metrics.bootstrap.replicates import INTERVAL_METRICS, RESAMPLED_METRICS
 from focalcal.metrics.bootstrap.unpaired import UnpairedSet, check_alike, unpaired_differences
 from focalcal.metrics.catalogue import METRICS, names_for
-from focalcal.metrics.samples import (
-    SampleStatistics,
-    cluster_numbers,
-    count_clusters,
-    note_on_clusters,
-    prepare_predictions,
-    sample_statistics,
-)
+from focalcal.metrics.clusters import cluster_numbers, count_clusters, note_on_clusters
+from focalcal.metrics.samples import SampleStatistics, sample_statistics
 from focalcal.predictions import Predictions
 
 COMPARED_METRICS = ("error", "nll", "brier", "ece", "ada_ece", "classwise_ece")

@@ -7,6 +7,7 @@ import numpy as np
 
 from focalcal.base.measures import MEASURES, Of
 from focalcal.base.suggestions import did_you_mean
+from focalcal.metrics.arguments import prepare_predictions
 from focalcal.metrics.binning import check_bins
 from focalcal.metrics.bootstrap.counts import bootstrap_counts, count_once, drawable, jackknife_counts
 from focalcal.metrics.bootstrap.interval_methods import (
@@ -21,7 +22,7 @@ from focalcal.metrics.bootstrap.replicates import INTERVAL_METRICS, resample_sam
 from focalcal.metrics.bootstrap.sample_groups import CELL_SOURCES, resampler_of
 from focalcal.metrics.catalogue import METRICS, names_for
 from focalcal.metrics.refinement import LossSplits
-from focalcal.metrics.samples import SampleStatistics, prepare_predictions, sample_statistics
+from focalcal.metrics.samples import SampleStatistics, sample_statistics
 from focalcal.metrics.sums import names_from
 from focalcal.predictions import Predictions
 

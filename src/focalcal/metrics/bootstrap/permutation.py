@@ -15,7 +15,8 @@ from focalcal.metrics.bootstrap.counts import BLOCK_BYTES, Counts
 from focalcal.metrics.bootstrap.replicates import Resampler
 from focalcal.metrics.bootstrap.sample_groups import resampler_of
 from focalcal.metrics.catalogue import CONFIDENT, TOP_K
-from focalcal.metrics.samples import SampleStatistics, cluster_numbers
+from focalcal.metrics.clusters import cluster_numbers
+from focalcal.metrics.samples import SampleStatistics
 from focalcal.predictions import Predictions
 
 Array = npt.NDArray[np.float64]

@@ -19,10 +19,11 @@ from focalcal.metrics.bootstrap.counts import Counts, Drawn, column_slices, coun
 from focalcal.metrics.bootstrap.loss_replicates import LossReplicates
 from focalcal.metrics.bootstrap.replicates import Part, Resampler, chunks_of, resample_samples, spread_on_grid
 from focalcal.metrics.catalogue import METRICS, Source
+from focalcal.metrics.clusters import cluster_numbers
 from focalcal.metrics.confidence_cells import JOINED_BITS, JOINED_CELLS, cell_index, joined_middles
 from focalcal.metrics.ranking import Column, Ranking
 from focalcal.metrics.refinement import LossSplits
-from focalcal.metrics.samples import SampleStatistics, cluster_numbers
+from focalcal.metrics.samples import SampleStatistics
 from focalcal.metrics.smooth import Residuals
 from focalcal.metrics.sums import Means, RowsOfSums, Sums
 from focalcal.predictions import Predictions

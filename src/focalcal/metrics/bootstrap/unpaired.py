@@ -15,9 +15,9 @@ from focalcal.metrics.bootstrap.differences import Difference
 from focalcal.metrics.bootstrap.interval_methods import UNKNOWN, Interval, Method
 from focalcal.metrics.bootstrap.intervals import Replicates, replicate
 from focalcal.metrics.catalogue import METRICS
+from focalcal.metrics.clusters import cluster_numbers, count_clusters
 from focalcal.metrics.gap_intervals import tail, z_score
 from focalcal.metrics.honest_intervals import HONEST_METRICS, CalibrationErrors
-from focalcal.metrics.samples import cluster_numbers, count_clusters
 from focalcal.metrics.sums import means
 from focalcal.predictions import Predictions
 

@@ -12,13 +12,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from focalcal.metrics.arguments import scale_weights
 from focalcal.metrics.binning import sum_by_index
 from focalcal.metrics.catalogue import METRICS
 from focalcal.metrics.confidence_cells import CELLS, JOINED_BITS, JOINED_CELLS, cell_index, joined_middles
 from focalcal.metrics.honest_intervals import RankedUnits, SampledGaps, samples_in_cells
 from focalcal.metrics.independent_units import COLUMNS, FIRST_SQUARE, FOLDS, SampleUnits
 from focalcal.metrics.ranking import Column, RankedSamples, Ranking
-from focalcal.metrics.samples import ConfidenceSamples, scale_weights
+from focalcal.metrics.samples import ConfidenceSamples
 from focalcal.metrics.smooth import CELLS as SMOOTH_CELLS
 from focalcal.metrics.smooth import Residuals, residual_grid
 from focalcal.metrics.streaming.ada_ece_bound import Pieces, ada_ece_range

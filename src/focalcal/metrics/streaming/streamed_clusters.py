@@ -18,11 +18,12 @@ from focalcal.metrics.bootstrap.intervals import Replicates
 from focalcal.metrics.bootstrap.replicates import Resampler
 from focalcal.metrics.bootstrap.sample_groups import GROUPS, GroupReplicates
 from focalcal.metrics.cluster_units import ClusterUnits, units_of_sums
+from focalcal.metrics.clusters import note_on_clusters
 from focalcal.metrics.confidence_cells import joined_middles
 from focalcal.metrics.honest_intervals import RankedUnits
 from focalcal.metrics.mean_intervals import MeanIntervals
 from focalcal.metrics.ranking import Column, Ranking
-from focalcal.metrics.samples import SampleStatistics, note_on_clusters
+from focalcal.metrics.samples import SampleStatistics
 
 Array = npt.NDArray[np.float64]
 

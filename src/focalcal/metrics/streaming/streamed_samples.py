@@ -9,14 +9,9 @@ import torch
 from torch import Tensor
 
 from focalcal.base.measures import MEASURES, Of
+from focalcal.metrics.arguments import scale_weights, weight_exponent
 from focalcal.metrics.independent_units import FOLDS
-from focalcal.metrics.samples import (
-    SampleStatistics,
-    StatisticsStore,
-    block_statistics,
-    scale_weights,
-    weight_exponent,
-)
+from focalcal.metrics.samples import SampleStatistics, StatisticsStore, block_statistics
 from focalcal.metrics.streaming.running_sums import RunningSums
 from focalcal.metrics.streaming.sketch import COMPACT, ConfidenceSketch, Resolution
 from focalcal.metrics.streaming.streamed_clusters import StreamedClusters, check_clusters, new_clusters
