@@ -157,7 +157,7 @@ class Table:
         self.sizes: dict[str, int] = {}
 
     def excess(self, method: str) -> list[float]:
-        """How much larger the log-loss is than the best of each experiment, relatively."""
+        """Compute by which share the log-loss is above the best of each experiment."""
         return [
             found[method].log_loss / min(one.log_loss for one in found.values()) - 1
             for found in self.outcomes.values()

@@ -48,14 +48,14 @@ def collect(
     """Keep what a sweep's runs left, and say how it was made; nothing changes where the budget does not allow it.
 
     Args:
-        sweep: the folder that ``focalcal sweep`` wrote.
-        name: of the folder in results/.
-        command: that made it, for the README.
-        without_ood: losses whose out-of-distribution predictions are not kept.
-        without_last: keep no predictions of the last epoch where another one was selected.
+        sweep: The folder that ``focalcal sweep`` wrote.
+        name: Name of the folder in results/.
+        command: Command that made it, for the README.
+        without_ood: Losses whose out-of-distribution predictions are not kept.
+        without_last: Keep no predictions of the last epoch where another one was selected.
         add: Keep the runs that the result has already, except those that are collected now.
-        bootstrap: how many resamples make the intervals.
-        results: where to.
+        bootstrap: Number of resamples for the intervals.
+        results: Folder to write to.
     """
     folder = results / name
     if (sweep / CURVES).is_file():

@@ -33,8 +33,8 @@ def collect_translators(sweep: Path, folder: Path, command: str, *, add: bool = 
 
     Args:
         sweep: The folder that ``focalcal sweep`` wrote.
-        folder: Of the result.
-        command: That made the runs, for the README.
+        folder: Folder of the result.
+        command: Command that made the runs, for the README.
         add: Keep the runs that the result has already, except those that are collected now.
 
     Raises:
@@ -69,10 +69,10 @@ def collect_translators(sweep: Path, folder: Path, command: str, *, add: bool = 
 
 
 def compare_again(folder: Path) -> None:
-    """Compare the kept translations of a result anew: its differences of BLEU and what its README says of them.
+    """Compare the kept translations of a result again: its differences of BLEU and what its README says of them.
 
     Args:
-        folder: Of the result.
+        folder: Folder of the result.
     """
     tables = _Tables.read(folder)
     first = tables.rows["ece"][0]

@@ -1,4 +1,4 @@
-"""What runs recorded on the way: histories, gradient norms, and reliability sums of training-set snapshots."""
+"""Recordings of runs: histories, gradient norms, and reliability sums of training-set snapshots."""
 
 import json
 import shutil

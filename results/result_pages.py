@@ -43,9 +43,9 @@ def how_it_was_made(folder: Path, runs: Sequence[Path], command: str, earlier: s
     """Command, machine, versions, dates, and what the files of a result are.
 
     Args:
-        folder: of the result, with everything in it but the README.
-        runs: the run directories.
-        command: that made them.
+        folder: Folder of the result, with everything in it but the README.
+        runs: The run directories.
+        command: Command that made them.
         earlier: The same of the runs that were there before.
     """
     environments = [json.loads(RunDirectory(run).environment.read_text(encoding="utf-8")) for run in runs]

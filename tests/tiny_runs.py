@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from focalcal.data import own_data
+from focalcal.data.data_types import Batch, DataSet
 from focalcal.data.own import TensorSamples
-from focalcal.data.samples import Batch, DataSet
 from focalcal.recipes import Recipe
 from focalcal.training import train
 from focalcal.training.checkpoints import CheckpointFolder

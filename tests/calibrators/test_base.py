@@ -1,4 +1,4 @@
-"""What holds for every calibrator of the registry."""
+"""Properties that hold for every calibrator of the registry."""
 
 import warnings
 

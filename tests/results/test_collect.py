@@ -41,7 +41,8 @@ def test_a_comparison_is_collected_and_made_again_from_what_is_kept_alone(digits
     for table in ("table.csv", "table_nll.csv"):
         rows = read_rows(folder / table)
         assert _figures(rows) == _figures(read_rows(digits / table))
-        assert {row.interval_method for row in rows if row.low is not None} == {"basic", "honest"}
+        # "normal" is Wilson's interval, of a share whose resamples are all alike.
+        assert {row.interval_method for row in rows if row.low is not None} - {"normal"} == {"basic", "honest"}
     readme = (folder / "README.md").read_text()
     assert readme.startswith("# Digits, MLP\n\n| loss | error | ECE ")
     assert f"Made by `{_COMMAND}`." in readme
@@ -170,7 +171,7 @@ def test_the_command_says_what_is_wrong_in_one_sentence(cifar, tmp_path, capsys)
     for arguments, sentence in (
         (["--again", "nothing"], "holds no predictions of runs: it has no runs.json"),
         ([str(cifar), "x", "y", "--without-ood", "brier"], "--without-ood names brier, which the sweep does not"),
-        ([str(tmp_path), "x", "y"], "cannot be read"),
+        ([str(tmp_path), "x", "y"], f"There is no file {tmp_path / 'table.csv'}."),
     ):
         with pytest.raises(SystemExit) as left:
             main(arguments)

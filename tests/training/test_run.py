@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import focalcal
-from focalcal.data.samples import DataSet
+from focalcal.data.data_types import DataSet
 from focalcal.recipes import Recipe
 from focalcal.training import RunDirectory, open_run, train
 from focalcal.training.preconditions import hold

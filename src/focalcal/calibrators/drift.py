@@ -29,7 +29,7 @@ class ScoreChange:
 
     Attributes:
         mean: The mean difference.
-        interval: Of the mean.
+        interval: Confidence interval of the mean.
         p_value: Two-sided, of no difference.
     """
 
@@ -53,7 +53,7 @@ class CalibratorDrift:
         refitted: After one of its kind that was fitted on the new data; each sample by a fit on the other folds.
         gain: Uncalibrated − calibrated: above 0 the calibrator still helps.
         loss: Calibrated − refitted: above 0 a refit is better.
-        level: Of intervals and tests.
+        level: Level of intervals and tests.
     """
 
     method: str

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from focalcal.calibrators import Calibrator
     from focalcal.data import DataSet
-    from focalcal.data.samples import Samples
+    from focalcal.data.data_types import Samples
     from focalcal.integrations.onnx import OnnxFile
     from focalcal.training import Run
 

@@ -126,7 +126,7 @@ def tables(
 
 
 def figure(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="training, focal-training, …; see below.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="training, focal-training, …; see above.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A .png, .svg or .pdf; the data goes beside it.")],
     runs: Annotated[
         list[Path] | None,
@@ -163,7 +163,7 @@ def figures(
     out: OutFolder,
     results_in: Results = None,
     more: MoreFolders = None,
-    format: Annotated[Literal["png", "svg", "pdf"], typer.Option("--format", help="Of the pictures.")] = "png",
+    format: Annotated[Literal["png", "svg", "pdf"], typer.Option("--format", help="Format of the pictures.")] = "png",
 ) -> None:
     """Draw all figures of the paper that the results at hand allow, and say why others are missing.
 

@@ -27,7 +27,7 @@ def report(
     ood: Annotated[
         list[str] | None, typer.Option(help="NAME=FILE: predictions on out-of-distribution data; may be repeated.")
     ] = None,
-    name: Annotated[list[str] | None, typer.Option(help="What to call a source; once per source, in order.")] = None,
+    name: Annotated[list[str] | None, typer.Option(help="Name of a source; once per source, in order.")] = None,
     title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
     objective: Annotated[
         str | None,

@@ -6,10 +6,10 @@ from typing import Any
 from focalcal.data.augment import Augmentation
 from focalcal.data.data_files import DataFile
 from focalcal.data.data_sets import CIFAR10, CIFAR10_C_SEVERITIES, CIFAR100
+from focalcal.data.data_types import DataSet
 from focalcal.data.encoded_images import read_parquet_images
 from focalcal.data.image_set import ImageContents, ImageKind, ImageOptions, Images, load_images
 from focalcal.data.images import Normalisation
-from focalcal.data.samples import DataSet
 
 _USUAL = Augmentation(4, flip=True)
 _OOD = ("svhn", *CIFAR10_C_SEVERITIES)

@@ -14,7 +14,7 @@ from focalcal.base.suggestions import did_you_mean
 from focalcal.data.data_files import DataFile
 
 if TYPE_CHECKING:  # a list of names should not take the second that importing torch takes
-    from focalcal.data.samples import DataSet
+    from focalcal.data.data_types import DataSet
 
 # Module and function, imported when the set is asked for: each takes seed, root and its options by keyword.
 _LOADERS: dict[str, str] = {

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 
 from focalcal.data.augment import Augmentation
+from focalcal.data.data_types import DataSet
 from focalcal.data.image_set import ImageContents, ImageKind, ImageOptions, Images, load_images
 from focalcal.data.images import Normalisation
-from focalcal.data.samples import DataSet
 from focalcal.data.splits import hold_out
 
 # Digits are neither symmetric nor do 8 × 8 pixels leave room for a crop: no augmentation.

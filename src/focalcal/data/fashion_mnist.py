@@ -15,9 +15,9 @@ from focalcal.base.files import regular_file
 from focalcal.data.augment import Augmentation
 from focalcal.data.data_files import hash_file
 from focalcal.data.data_sets import FASHION_MNIST
+from focalcal.data.data_types import DataSet
 from focalcal.data.image_set import ImageContents, ImageKind, ImageOptions, Images, load_images
 from focalcal.data.images import Normalisation
-from focalcal.data.samples import DataSet
 
 KIND = ImageKind("fashion_mnist", 10, (1, 28, 28), Normalisation((0.2860,), (0.3530,)), Augmentation(4, flip=True))
 CLASS_NAMES = (

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from focalcal.data.augment import Augmentation
+from focalcal.data.data_types import DataSet
 from focalcal.data.images import ImageSamples, Normalisation
-from focalcal.data.samples import DataSet
 from focalcal.data.splits import choose_balanced_subset, hash_split, hold_out
 
 

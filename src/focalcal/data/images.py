@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from focalcal.data.augment import Augmentation
+from focalcal.data.data_types import Batch
 from focalcal.data.image_files import ImageFiles
-from focalcal.data.samples import Batch
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class NormalisedPixels(nn.Module):
 
 
 class ImageSamples:
-    """N images with their labels; a :class:`~focalcal.data.samples.Samples`.
+    """N images with their labels; a :class:`~focalcal.data.data_types.Samples`.
 
     Args:
         images: (N, C, H, W) uint8 on the CPU, or files that are decoded when they are asked for.

@@ -17,8 +17,8 @@ from torch import Tensor
 from focalcal.base.files import regular_file
 from focalcal.data.data_files import cache_folder, hash_file, is_offline, largest_unpacked
 from focalcal.data.data_sets import NEWSGROUPS
+from focalcal.data.data_types import DataSet
 from focalcal.data.glove import obtain_vectors
-from focalcal.data.samples import DataSet
 from focalcal.data.text_sets import Documents, TextOptions, build_text_data_set, make_synthetic_texts
 from focalcal.data.text_tokens import number_texts
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from focalcal.base.named_functions import call_function
+from focalcal.data.data_types import Batch, DataSet, Samples
 from focalcal.data.label_names import number_labels, sort_names
-from focalcal.data.samples import Batch, DataSet, Samples
 from focalcal.data.splits import hash_split
 
 Transform = Callable[[Tensor, torch.Generator], Tensor]
@@ -21,7 +21,7 @@ _TAKEN_NAMES = ("transform", "class_names", "name", "last")
 
 
 class TensorSamples:
-    """N inputs in memory with their labels; a :class:`~focalcal.data.samples.Samples`.
+    """N inputs in memory with their labels; a :class:`~focalcal.data.data_types.Samples`.
 
     Args:
         inputs: (N, …), passed to the network unchanged.

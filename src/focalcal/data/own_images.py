@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from focalcal.data.augment import Augmentation
+from focalcal.data.data_types import DataSet
 from focalcal.data.image_files import ClassFolders, ImageFiles, list_class_folders, read_header
 from focalcal.data.image_set import ImageKind, build_image_data_set, choose_augmentation
 from focalcal.data.images import ImageSamples, Normalisation, compute_pixel_statistics
 from focalcal.data.label_names import number_labels, sort_names
-from focalcal.data.samples import DataSet
 from focalcal.data.splits import choose_balanced_subset, choose_splits
 
 _SPLITS = ("train", "val", "test")

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from focalcal.base.files import read_bytes, regular_file
 from focalcal.data.data_files import hash_file
+from focalcal.data.data_types import DataSet
 from focalcal.data.glove import obtain_vectors
 from focalcal.data.label_names import number_labels, sort_names
 from focalcal.data.parquet_columns import BROKEN_PARQUET, read_columns
-from focalcal.data.samples import DataSet
 from focalcal.data.text_sets import Documents, TextOptions, build_text_data_set, make_synthetic_texts
 from focalcal.data.text_tokens import number_texts
 

@@ -46,7 +46,7 @@ def read_parallel(paths: Sequence[Path], languages: tuple[str, str] = ("en", "de
     Args:
         paths: Two files of lines in UTF-8, plain or .gz, the source first; or parquet files with a column
             ``translation`` that holds a text per language, as those of the Hugging Face hub do.
-        languages: Of the source and of the target, as a parquet file calls them.
+        languages: Languages of the source and of the target, as a parquet file calls them.
 
     Raises:
         ValueError: One sentence on which file is missing, damaged or does not fit the other.
@@ -69,7 +69,7 @@ def pair_lines(source: list[str], target: list[str], names: tuple[str, str]) -> 
     Args:
         source: Lines of the first.
         target: Lines of the second.
-        names: Of both, for messages.
+        names: Names of both files, for messages.
     """
     if len(source) != len(target):
         raise ValueError(

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from focalcal.data.samples import Batch
+from focalcal.data.data_types import Batch
 from focalcal.data.subwords import BEGIN, END, PADDING, SubwordVocabulary
 from focalcal.data.text_tokens import Integers, NumberedTexts
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from focalcal.base.files import regular_file
 from focalcal.data.data_files import BROKEN_ARCHIVE, cache_folder, hash_file, largest_unpacked
 from focalcal.data.data_sets import SST
+from focalcal.data.data_types import Batch, DataSet
 from focalcal.data.glove import (
     WordVectors,
     describe_coverage,
@@ -22,7 +23,6 @@ from focalcal.data.glove import (
     read_vectors,
     spell,
 )
-from focalcal.data.samples import Batch, DataSet
 from focalcal.data.splits import hash_split
 from focalcal.data.trees import Trees, random_trees, read_trees, replace_words, to_device
 

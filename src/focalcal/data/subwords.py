@@ -101,7 +101,7 @@ def learn_vocabulary(sentences: Iterable[str], size: int, *, kind: Kind = "bpe")
     """Learn a vocabulary of ``size`` subwords, or take it from the cache if it was learnt before.
 
     Args:
-        sentences: Of both languages, of the training split only.
+        sentences: Sentences of both languages, of the training split only.
         size: Number of subwords, the four special ones included.
         kind: Byte-pair encoding, or a unigram language model.
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from focalcal.data.data_files import cache_folder
+from focalcal.data.data_types import DataSet
 from focalcal.data.glove import WordVectors, describe_coverage, describe_vectors, hash_words, read_vectors
-from focalcal.data.samples import DataSet
 from focalcal.data.splits import hash_split
 from focalcal.data.text_tokens import (
     FIRST_WORD,

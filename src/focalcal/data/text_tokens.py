@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from focalcal.data.samples import Batch
+from focalcal.data.data_types import Batch
 
 Integers = NDArray[np.int64]
 

@@ -13,10 +13,10 @@ from focalcal.base.files import regular_file
 from focalcal.data.augment import Augmentation
 from focalcal.data.data_files import BROKEN_ARCHIVE, hash_file
 from focalcal.data.data_sets import TINY_IMAGENET
+from focalcal.data.data_types import DataSet
 from focalcal.data.encoded_images import decode_images, load_or_decode
 from focalcal.data.image_set import ImageContents, ImageKind, ImageOptions, Images, load_images
 from focalcal.data.images import Normalisation
-from focalcal.data.samples import DataSet
 
 KIND = ImageKind(
     "tiny_imagenet",

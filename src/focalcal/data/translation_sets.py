@@ -10,8 +10,8 @@ import torch
 
 from focalcal.data.data_files import hash_file
 from focalcal.data.data_sets import MULTI30K, WMT14
+from focalcal.data.data_types import DataSet
 from focalcal.data.parallel_text import ParallelText, read_parallel
-from focalcal.data.samples import DataSet
 from focalcal.data.sentence_pairs import SentencePairs, add_ends
 from focalcal.data.splits import hash_split
 from focalcal.data.subwords import UNKNOWN, Kind, SubwordVocabulary, learn_vocabulary

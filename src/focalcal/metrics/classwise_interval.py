@@ -125,7 +125,7 @@ class ClassGapFolds(NamedTuple):
         """Bound the quantile of the classwise-ECE of a perfectly calibrated model, as said at the top of this module.
 
         Args:
-            probability: Of the quantile.
+            probability: Probability of the quantile.
             heavier: Σw² / Σw.
         """
         sizes = np.sqrt(np.maximum(self.noise.sum(0), 0) * heavier) / self.mass / self.gap.shape[-1]
@@ -157,8 +157,8 @@ class ClasswiseInterval:
     """The interval of classwise-ECE, at any level from the same two passes.
 
     Args:
-        preds: What the sums were made of: without masked classes, weights scaled.
-        sums: Of the first pass.
+        preds: The predictions that the sums were made of, without masked classes, weights scaled.
+        sums: Sums of the first pass.
         lump: The size in which errors come, see `focalcal.metrics.independent_units.Units`.
         clusters: (N,) number of the cluster of each sample; None where samples are independent.
         seed: Seed for the draws.

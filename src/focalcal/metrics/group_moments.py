@@ -28,9 +28,9 @@ class Contrast:
     """Difference between the mean of each of G groups and that of all other samples; (G,) each.
 
     Attributes:
-        mean: Of the group.
+        mean: Mean of the group.
         difference: The group less the rest; NaN where there is no rest.
-        p_value: Of no difference, two-sided, not corrected; NaN where there are too few samples to say.
+        p_value: P-value of no difference, two-sided, not corrected; NaN where there are too few samples to say.
     """
 
     mean: Array
@@ -77,7 +77,7 @@ class GroupMoments:
         """Take the moments from sums that others keep.
 
         Args:
-            groups: Of each group the number of samples, its sums, and those of the products of their terms, as
+            groups: For each group the number of samples, its sums, and those of the products of their terms, as
                 `focalcal.metrics.mean_intervals.products_of_terms` gives them.
         """
         rows = []

@@ -83,7 +83,7 @@ class GroupResult:
 
     @property
     def has_worse_gap(self) -> bool:
-        """Whether its mean gap is significantly further from 0 than that of the rest, which is not off itself."""
+        """True if its mean gap is significantly further from 0 than that of the rest, which is not off itself."""
         test = self.gap
         if not test.is_significant or test.difference is None or test.value is None:
             return False
@@ -91,12 +91,12 @@ class GroupResult:
 
     @property
     def has_worse_error(self) -> bool:
-        """Whether its error is significantly larger than that of the rest."""
+        """True if its error is significantly larger than that of the rest."""
         return self.error.is_significant and (self.error.difference or 0.0) > 0
 
     @property
     def is_worse(self) -> bool:
-        """Whether something is known to be wrong with it; a group may also differ because the rest is off."""
+        """True if something is known to be wrong with it; a group may also differ because the rest is off."""
         return self.calibration.is_significant or self.has_worse_gap or self.has_worse_error
 
     @property

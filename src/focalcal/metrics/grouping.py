@@ -27,7 +27,7 @@ from focalcal.metrics.sums import RowsOfSums, names_from, values
 from focalcal.predictions import Predictions
 from focalcal.predictions.groups import GroupColumn
 
-# So many groups get every metric with its interval; of more, the others get what one pass gives to all at once.
+# This many groups get every metric with its interval; beyond them, the others get what one pass gives to all at once.
 MOST_EVALUATED = 100
 # Draws of what a calibrated model would show: more of them where few are as large as what was found.
 _DRAWS, _QUICK_DRAWS, _MOST_DRAWS, _ENOUGH_HITS = 4000, 400, 100_000, 10
@@ -159,7 +159,7 @@ def calibration_p_value(units: Units, bins: int, seed: int, groups: int) -> floa
     groups are very many. NaN for fewer than 10 samples or clusters.
 
     Args:
-        units: Of one group, in bins of equal width.
+        units: Units of one group, in bins of equal width.
         bins: Number of bins.
         seed: Seed for the draws.
         groups: Number of groups that are tested.

@@ -134,7 +134,7 @@ class HonestIntervals:
     """Intervals of the calibration errors of confidence.
 
     Args:
-        sums: Of samples, or of a stream of them.
+        sums: Sums over samples, or over a stream of them.
         seed: Seed for the draws of what a perfectly calibrated model would show.
 
     Examples:

@@ -29,7 +29,7 @@ from focalcal.predictions.groups import PREDICTED
 
 Array = npt.NDArray[np.float64]
 
-# Of so many numbers a table of clusters by classes may be.
+# The largest table of clusters by classes, in numbers.
 _MOST_SUMS = 2**22
 
 
@@ -43,7 +43,7 @@ class PredictedClasses:
         confidence: Their mean confidence.
         low: Lower end of the interval of confidence − accuracy.
         high: Upper end.
-        adjusted_p_value: Of "calibrated on average in this class", after Holm's correction over all classes.
+        adjusted_p_value: P-value of "calibrated on average in this class", after Holm's correction over all classes.
     """
 
     count: Array

@@ -33,7 +33,7 @@ class KeptRun:
     """Remains of one run: its history, and perhaps recordings and predictions.
 
     Attributes:
-        loss, seed: Of the run.
+        loss, seed: Loss and seed of the run.
         dataset, model: The paper's names.
         history_file: One line per epoch.
         norms_file: Histograms of gradient norms, which need not be there.

@@ -16,7 +16,7 @@ class RunGroup:
     """Runs of one data set and network, the first seed of each loss.
 
     Attributes:
-        name: Of the folder.
+        name: Name of the folder.
         title: The data set and the network.
         runs: By loss.
         rows: The figures of the folder.

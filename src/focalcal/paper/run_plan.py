@@ -83,7 +83,7 @@ def needed_runs(
     """List the runs that a table or figure needs.
 
     Args:
-        name: Of a table (``ece-variants`` for the variants) or a figure.
+        name: Name of a table (``ece-variants`` for the variants) or a figure.
         out: The folder of all runs; each recipe has its own in it, which all tables and figures share.
         only: One recipe: of the paper's, or another one that takes their place.
         seeds: Number of seeds.

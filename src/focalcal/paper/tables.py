@@ -85,7 +85,7 @@ class Table:
     """A whole table.
 
     Attributes:
-        name: Which of the paper's.
+        name: Name of the paper's table.
         heads: Headings of what comes before the figures.
         lines: The rows.
         notes: Footnotes.
@@ -101,7 +101,7 @@ def build_table(name: TableName, results: Sequence[ResultSet] = (), *, epoch: Se
     """Lay out a table of the paper with what was measured.
 
     Args:
-        name: Which table.
+        name: Name of the table.
         results: Our results; none for the published figures alone.
         epoch: Figures of the ``best`` epoch by validation or of the ``last``; by default as each recipe selects.
     """

@@ -153,7 +153,7 @@ def check_shapes(shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Refuse parts that are missing or do not fit, and those that stand for more logits than anybody saves.
 
     Args:
-        shapes: Of each part, by its name.
+        shapes: Shape of each part, by its name.
 
     Raises:
         ValueError: One sentence on what is wrong.

@@ -17,7 +17,7 @@ class Translated:
     """One run's translations of the test set.
 
     Attributes:
-        method, seed: Of the run.
+        method, seed: Loss and seed of the run.
         calibrated: T of the lowest validation ECE.
         peak: T of the highest BLEU of the test set.
         texts: The translations by temperature: at 1, ``calibrated`` and ``peak``.
@@ -35,7 +35,7 @@ class BleuDifference:
     """BLEU of one system minus that of another, both on the same test set.
 
     Attributes:
-        seed: Of both runs.
+        seed: Seed of both runs.
         method, temperature: The first system.
         baseline, baseline_temperature: The second.
         difference: BLEU of the first minus that of the second.
@@ -80,7 +80,7 @@ def measure_differences(runs: Sequence[Translated], references: Sequence[str]) -
 
     Args:
         runs: Translations of the same test set.
-        references: Of people.
+        references: Translations by people.
     """
     found = []
     for first, second in itertools.combinations(runs, 2):
@@ -102,7 +102,7 @@ def find_difference(
         found: Differences.
         first: Loss and temperature.
         second: Those of the other.
-        seed: Of both runs.
+        seed: Seed of both runs.
     """
     wanted = [_key(first), _key(second)]
     for one in found:

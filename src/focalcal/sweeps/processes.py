@@ -5,8 +5,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -42,14 +42,10 @@ def train_all(
         ValueError: Every run was refused for the same reason, such as a file that is wrong; nothing is left of them.
         SweepInterrupted: Ctrl-C or SIGTERM; every run has saved its state.
     """
-    display = display or SweepDisplay()
     waiting = [run for run in runs if not run.is_finished]
     active: dict[BaseProcess, PlannedRun] = {}
-    failed: list[tuple[PlannedRun, str]] = []
-    refused = 0
-    display.start(runs)
-    before = signal.signal(signal.SIGTERM, raise_interrupt)
-    try:
+    display = display or SweepDisplay()
+    with watch_runs(runs, display, lambda: _stop(active)) as failures:
         while waiting or active:
             while waiting and len(active) < jobs:
                 run = waiting.pop(0)
@@ -57,31 +53,66 @@ def train_all(
             time.sleep(_SECONDS_BETWEEN_LOOKS)
             for process in [one for one in active if not one.is_alive()]:
                 run = active.pop(process)
-                if process.exitcode == Ending.INTERRUPTED:
-                    raise SweepInterrupted
-                refused += process.exitcode == Ending.REFUSED
-                if process.exitcode != Ending.FINISHED:
-                    failed.append((run, _reason(run, process.exitcode)))
+                failures.record(run, process.exitcode, _reason(run, process.exitcode))
             display.update(runs)
+    return failures.failed
+
+
+class Failures:
+    """Runs that failed, as they end."""
+
+    def __init__(self) -> None:
+        self.failed: list[tuple[PlannedRun, str]] = []
+        self._refused = 0
+
+    def record(self, run: PlannedRun, ending: int | None, reason: str) -> None:
+        """Take the ending of a run, an `Ending` or what else its process ended with.
+
+        Raises:
+            SweepInterrupted: The run was asked to stop.
+        """
+        if ending == Ending.INTERRUPTED:
+            raise SweepInterrupted
+        self._refused += ending == Ending.REFUSED
+        if ending != Ending.FINISHED:
+            self.failed.append((run, reason))
+
+    def raise_if_all_refused(self, runs: Sequence[PlannedRun]) -> None:
+        """Say once what is wrong with every run, and remove what runs that never began have left."""
+        if self._refused == len(runs) and len({reason for _, reason in self.failed}) == 1:
+            for run in runs:
+                _forget(run)
+            raise ValueError(self.failed[0][1])
+
+
+@contextmanager
+def watch_runs(runs: Sequence[PlannedRun], display: SweepDisplay, stop: Callable[[], None]) -> Iterator[Failures]:
+    """Show the progress of runs while they are trained; on Ctrl-C, SIGTERM or an error, stop them first.
+
+    Args:
+        runs: All runs of the sweep.
+        display: What shows the progress.
+        stop: Function that asks every active run to save its state, and waits until it has.
+
+    Raises:
+        ValueError: Every run was refused for the same reason; nothing is left of them.
+        SweepInterrupted: Ctrl-C, SIGTERM, or a run that was asked to stop.
+    """
+    failures = Failures()
+    display.start(runs)
+    before = signal.signal(signal.SIGTERM, _raise_interrupt)
+    try:
+        yield failures
     except (KeyboardInterrupt, SweepInterrupted):
-        _stop(active)
+        stop()
         raise SweepInterrupted from None
     except BaseException:
-        _stop(active)
+        stop()
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
         display.close()
-    raise_if_all_refused(runs, failed, refused)
-    return failed
-
-
-def raise_if_all_refused(runs: Sequence[PlannedRun], failed: Sequence[tuple[PlannedRun, str]], refused: int) -> None:
-    """Say once what is wrong with every run, and remove what runs that never began have left."""
-    if refused == len(runs) and len({reason for _, reason in failed}) == 1:
-        for run in runs:
-            _forget(run)
-        raise ValueError(failed[0][1])
+    failures.raise_if_all_refused(runs)
 
 
 def _forget(run: PlannedRun) -> None:
@@ -93,7 +124,7 @@ def _forget(run: PlannedRun) -> None:
                 folder.rmdir()
 
 
-def raise_interrupt(number: int, frame: object) -> None:
+def _raise_interrupt(number: int, frame: object) -> None:
     """Treat SIGTERM like Ctrl-C."""
     raise KeyboardInterrupt
 
@@ -122,7 +153,9 @@ def _train(run: PlannedRun, command: list[str]) -> None:
 
 
 def _reason(run: PlannedRun, code: int | None) -> str:
-    """Return the run's own message, or what ended it."""
+    """Return the run's own message, or what ended it; nothing for a run that finished."""
+    if code == Ending.FINISHED:
+        return ""
     said = [line for line in _lines(run.files.output) if line.startswith("FAILED: ")]
     if code is not None and code > 0 and said:
         return said[-1].removeprefix("FAILED: ")

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import signal
 import socket
 import sys
 import time
@@ -18,7 +17,7 @@ from focalcal.metrics.streaming.ray_cluster import ray_cluster
 from focalcal.recipes import Recipe
 from focalcal.sweeps.display import SweepDisplay
 from focalcal.sweeps.plan import PlannedRun
-from focalcal.sweeps.processes import SweepInterrupted, raise_if_all_refused, raise_interrupt
+from focalcal.sweeps.processes import watch_runs
 from focalcal.sweeps.single_run import Ending, train_run
 
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -51,7 +50,7 @@ class RayOptions:
     """Cluster that trains runs, and resources of each.
 
     Attributes:
-        address: Of the cluster; see `ray_cluster`.
+        address: Address of the cluster; see `ray_cluster`.
         cpus_per_run: Cores, and threads of PyTorch; by default the recipe's ``hardware.threads``, else 1.
         gpus_per_run: GPUs, or a part of one; by default none, or one if the recipe asks for CUDA.
         retries: How often a run is started again after its worker or machine has failed.
@@ -172,11 +171,7 @@ def _train(
     task = ray.remote(_train_here)
     retrying = {"max_retries": options.retries, "retry_exceptions": [TryAgain]}
     active: dict[Any, PlannedRun] = {}
-    failed: list[tuple[PlannedRun, str]] = []
-    refused = 0
-    display.start(runs)
-    before = signal.signal(signal.SIGTERM, raise_interrupt)
-    try:
+    with watch_runs(runs, display, lambda: _stop(ray, list(active))) as failures:
         for run in waiting:
             needs = options.needs(run)
             work = _Work(_on_what_it_gets(run.recipe, needs), run.path.resolve(), int(needs["num_cpus"]), marker)
@@ -184,25 +179,9 @@ def _train(
         while active:
             done, _ = ray.wait(list(active), num_returns=1, timeout=_SECONDS_BETWEEN_LOOKS)
             for reference in done:
-                run = active.pop(reference)
-                ending, reason = _result(ray, reference, options.retries)
-                if ending == Ending.INTERRUPTED:
-                    raise SweepInterrupted
-                refused += ending == Ending.REFUSED
-                if ending != Ending.FINISHED:
-                    failed.append((run, reason))
+                failures.record(active.pop(reference), *_result(ray, reference, options.retries))
             display.update(runs)
-    except (KeyboardInterrupt, SweepInterrupted):
-        _stop(ray, list(active))
-        raise SweepInterrupted from None
-    except BaseException:
-        _stop(ray, list(active))
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        display.close()
-    raise_if_all_refused(runs, failed, refused)
-    return failed
+    return failures.failed
 
 
 def _on_what_it_gets(recipe: Recipe, needs: Mapping[str, float]) -> Recipe:

@@ -62,7 +62,7 @@ class SweepResult:
         finished: Number of runs that are finished.
         planned: Number of runs that the sweep has.
         curves: BLEU and ECE by temperature, of translators.
-        differences: Of BLEU, by the paired bootstrap, of translators.
+        differences: Differences of translators' BLEU, by the paired bootstrap.
     """
 
     title: str

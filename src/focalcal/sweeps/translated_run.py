@@ -37,7 +37,7 @@ class CurvePoint:
     """One temperature of one run.
 
     Attributes:
-        method, seed: Of the run.
+        method, seed: Loss and seed of the run.
         temperature: What logits are divided by.
         bleu: Cased sacreBLEU of the test set.
         bleu_lower_cased: The same of lower-cased text.

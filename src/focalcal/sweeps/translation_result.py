@@ -22,7 +22,7 @@ class TranslationResult:
     Attributes:
         rows: Every figure, by the objective of T.
         curves: BLEU and ECE by temperature.
-        differences: Of BLEU, by the paired bootstrap.
+        differences: Differences of BLEU, by the paired bootstrap.
         losses: In the table's order.
     """
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from focalcal.data.samples import Batch, Samples
+from focalcal.data.data_types import Batch, Samples
 from focalcal.training.randomness import generator
 
 # Batches of similar length are made within pools of this many batches, so that the order stays random.

@@ -16,7 +16,7 @@ from focalcal.base.chunks import IN_MEMORY, chunks
 from focalcal.base.files import make_folder, null_for_nan
 from focalcal.calibrators import CalibrationWarning, TemperatureScaling
 from focalcal.calibrators.temperature_scaling import Objective
-from focalcal.data.samples import DataSet, Samples
+from focalcal.data.data_types import DataSet, Samples
 from focalcal.data.sentence_pairs import SentencePairs
 from focalcal.metrics import evaluate
 from focalcal.metrics.binning import equal_width_sums, mean_gap

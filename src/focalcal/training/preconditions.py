@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from focalcal.base.files import check_links, make_folder, parse_json, read_text, regular_file
 from focalcal.data import DataSet
-from focalcal.data.samples import Samples
+from focalcal.data.data_types import Samples
 from focalcal.recipes import Recipe, load_recipe
 from focalcal.recipes.settings import HardwareSettings
 from focalcal.training.run_directory import RunDirectory

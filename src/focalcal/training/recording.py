@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from focalcal.base.files import null_for_nan
-from focalcal.data.samples import Batch
+from focalcal.data.data_types import Batch
 from focalcal.gamma import GammaPolicy
 from focalcal.losses import MMCELoss
 from focalcal.metrics.samples import SampleStatistics

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from focalcal.base.files import remove_leftovers
-from focalcal.data.samples import Batch
+from focalcal.data.data_types import Batch
 from focalcal.recipes import Recipe
 from focalcal.training.batches import epoch_batches, load_batch, prefetch, process_share
 from focalcal.training.building import build_optimizers, learning_rate_factor

@@ -21,7 +21,7 @@ class Hypothesis:
 
     Attributes:
         tokens: Its subwords, without the one that ends it.
-        log_probability: Of all subwords and of its end, at the search's temperature.
+        log_probability: Log-probability of all subwords and of its end, at the search's temperature.
         score: The log-probability over the length penalty, by which hypotheses are compared.
     """
 
@@ -41,10 +41,10 @@ def search_beams(
 ) -> list[Hypothesis]:
     """Find a likely translation of each sentence.
 
-    At each step the best ``beam`` continuations of a sentence's hypotheses go on. A continuation that ends the sentence
-    counts if it is among the best ``beam`` of all. A sentence is finished when ``beam`` hypotheses have ended, or when
-    none that goes on can still overtake the best of them. With a beam of 1 this is greedy decoding. Of equally likely
-    continuations the subword of the lower number goes first.
+    At each step the best ``beam`` continuations of a sentence's hypotheses are kept. A continuation that ends the
+    sentence counts if it is among the best ``beam`` of all. A sentence is finished when ``beam`` hypotheses have ended,
+    or when none that continues can still overtake the best of them. With a beam of 1 this is greedy decoding. Of
+    equally likely continuations the subword of the lower number goes first.
 
     Args:
         model: In evaluation mode.
@@ -98,7 +98,7 @@ def _limits(model: Transformer, source: Tensor, max_length: int | None) -> list[
 
 
 class _Search:
-    """The hypotheses that go on, H of each unfinished sentence, and those that have ended."""
+    """The hypotheses that continue, H of each unfinished sentence, and those that have ended."""
 
     def __init__(
         self, model: Transformer, source: Tensor, beam: int, alpha: float, temperature: float, limits: list[int]

@@ -20,7 +20,7 @@ class BleuScore:
 
     Attributes:
         score: Cased, in percent; what the signature says.
-        signature: Of sacrebleu: references, case, tokenisation, smoothing, version.
+        signature: sacrebleu's signature: references, case, tokenisation, smoothing, version.
         lower_cased: The same of lower-cased text, to compare with papers that report that.
     """
 
@@ -40,9 +40,9 @@ class BleuComparison:
         system: Its name.
         score: Cased BLEU.
         mean: Mean over the samples.
-        half_width: Of the 95% confidence interval around the mean.
+        half_width: Half the width of the 95% confidence interval around the mean.
         p_value: sacrebleu's, of the size of the difference to the first system; None for the first itself. Of two
-            equally good systems about one pair in four has one below 0.10: it is no two-sided p-value.
+            equally good systems about one pair in four has one below 0.10: it is not a two-sided p-value.
         difference: The difference to the first system, which has none itself.
     """
 
@@ -73,8 +73,8 @@ def measure_bleu(translations: Sequence[str], references: Sequence[str]) -> Bleu
     """Measure BLEU with one reference per sentence.
 
     Args:
-        translations: Of a system.
-        references: Of people.
+        translations: Translations by a system.
+        references: Translations by people.
 
     Examples:
         >>> score = measure_bleu(["The dog runs through the Snow."], ["The dog runs through the snow."])
@@ -100,8 +100,8 @@ def bleu_interval(
     """Compute a percentile bootstrap interval of cased BLEU: sentences are drawn, their counts of n-grams added up.
 
     Args:
-        translations: Of a system.
-        references: Of people.
+        translations: Translations by a system.
+        references: Translations by people.
         level: Level of the interval.
         samples: Bootstrap samples.
         seed: Seed for the draws.
@@ -122,9 +122,9 @@ def measure_change(
     """Measure by how much BLEU differs from that of a baseline, with the same sentences drawn for both.
 
     Args:
-        translations: Of a system.
-        baseline: Of another one.
-        references: Of people.
+        translations: Translations by a system.
+        baseline: Translations by another system.
+        references: Translations by people.
         level: Level of the interval.
         samples: Bootstrap samples.
         seed: Seed for the draws.
@@ -178,7 +178,7 @@ def compare_bleu(
 
     Args:
         systems: Translations of the same sentences by the name of the system; the first is the baseline.
-        references: Of people.
+        references: Translations by people.
         samples: Bootstrap samples; `measure_change` takes ten times as many, as its interval needs them.
         seed: Seed for the draws.
 

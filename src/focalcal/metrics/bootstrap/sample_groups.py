@@ -87,7 +87,7 @@ class GroupReplicates:
 
     @property
     def used(self) -> Tensor:
-        """Which groups have samples of positive weight, (G,) bool."""
+        """True for groups that have samples of positive weight, (G,) bool."""
         return self._samples[:, 0] > 0
 
     @property

@@ -45,7 +45,7 @@ class RunningSums:
         counts: Flat int64; the number of samples (of positive weight) and everything counted over unweighted samples.
         sums: Flat float64; the same counted in weight over weighted samples, and everything that is a sum.
         class_folds: Number of parts of the samples that have their own sums per class.
-        exponent: Of the power of two that weights are divided by; unweighted samples weigh 1.
+        exponent: Exponent of the power of two that weights are divided by; unweighted samples weigh 1.
     """
 
     def __init__(self, num_classes: int, bins: int, in_folds: bool = True) -> None:

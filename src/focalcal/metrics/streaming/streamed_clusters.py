@@ -93,7 +93,7 @@ class StreamedClusters:
 
     @property
     def nbytes(self) -> int:
-        """How much memory they take."""
+        """Memory that they take, in bytes."""
         return sum(part.nbytes for part in self._sums.tensors)
 
     @property

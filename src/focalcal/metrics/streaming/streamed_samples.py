@@ -48,7 +48,7 @@ class StreamedSamples:
 
     @property
     def in_clusters(self) -> bool | None:
-        """Whether samples depend on each other; None where there are none."""
+        """True if samples depend on each other; None where there are none."""
         return None if self.sums.exponent is None else self.clusters is not None
 
     @property

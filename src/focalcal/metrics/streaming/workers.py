@@ -45,7 +45,7 @@ def start_workers(on: Engine = "local", *, workers: int | None = None, address: 
     Args:
         on: ``local`` for processes of this machine, ``ray`` for a Ray cluster.
         workers: Number of processes; None for one per core. On Ray, tasks at a time; None for one per core.
-        address: Of the cluster; see `ray_cluster`.
+        address: Address of the cluster; see `ray_cluster`.
     """
     if on not in ("local", "ray"):
         raise ValueError(f"on must be 'local' or 'ray', not {on!r}.")

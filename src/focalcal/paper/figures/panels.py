@@ -71,7 +71,7 @@ class Panel:
         ticks: Labels of places on the horizontal axis, for bars.
         marks: Places of thin vertical lines.
         log_x: Whether the horizontal axis is logarithmic.
-        limits: Of the horizontal and vertical axes; None where they follow the data.
+        limits: Limits of the horizontal and vertical axes; None where they follow the data.
         diagonal: Whether to draw y = x.
         legend: Whether to explain the series.
         legend_place: Where, as matplotlib calls it.

@@ -1,4 +1,4 @@
-"""Samples for training and evaluation, in batches that are asked for by positions."""
+"""Batch, Samples and DataSet: what a data set holds, and what the training loop may ask of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
