@@ -47,6 +47,8 @@ def test_everything_is_offered_to_a_function_that_takes_anything(module):
         ("def load(folder): pass\n", "load", {"foldr": 1}, "has no argument 'foldr'; did you mean 'folder'"),
         ("def load(folder): pass\n", "load", {}, "needs the argument 'folder', which is not given"),
         ("def load(): pass\n", "load", {"a": 1}, "has no argument 'a'; it takes none"),
+        ("def load(): return {}['a']\n", "load", {}, r"failed with KeyError: 'a' \(own_code_0\.py, line 1\)"),
+        ("def load(): raise ValueError('no shop here')\n", "load", {}, "^no shop here$"),
     ],
 )
 def test_what_is_wrong_is_said(module, text, function, options, words):

@@ -1,3 +1,5 @@
+import resource
+
 import fsspec
 import pytest
 import torch
@@ -114,3 +116,23 @@ def test_remote_storage_and_missing_labels(tmp_path):
     finally:
         storage.store.clear()
         storage.pseudo_dirs[:] = [""]
+
+
+def test_only_what_cannot_be_read_is_skipped(tmp_path):
+    whole = make(200)
+    pattern = save_parts(whole, tmp_path / "new", 2)
+    other = TemperatureScaling().fit(Predictions.from_logits([[4.0, 0.0]] * 4, [0, 0, 0, 1]))
+    with pytest.raises(ValueError, match=r"was fitted on 2 classes"):
+        calibrate_shards(other, pattern, tmp_path / "out", workers=1, skip_bad_shards=True)
+    assert not (tmp_path / "out").exists()
+    scaler = TemperatureScaling().fit(whole)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1500, limits[1]))
+    try:
+        with pytest.raises(ValueError, match=r"0\.npz.*: File too large"):
+            calibrate_shards(scaler, pattern, tmp_path / "out", workers=1, skip_bad_shards=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["calibrator.json"]
+    done = calibrate_shards(scaler, pattern, tmp_path / "out", workers=1)
+    assert len(done.written) == 2

@@ -27,6 +27,12 @@ def net(num_classes, num_features, hidden=8):
 
 def number():
     return 3
+
+def other_inputs(num_classes):
+    return torch.nn.Linear(7, num_classes)
+
+def fails():
+    raise RuntimeError("the shop is closed")
 """
 
 
@@ -115,9 +121,16 @@ def test_a_sweep_over_functions_of_ones_own(focalcal, here):
         (["model=shop_code:number"], "model must be a torch.nn.Module, got int"),
         (["model=shop_code:net"], "needs the argument 'num_features', which is not given"),
         (["data=images", "data.pth=x"], "there is no key data.pth; did you mean data.path?"),
+        (["model=shop_code:fails"], "shop_code:fails failed with RuntimeError: the shop is closed (shop_code.py"),
         (["data=os:getcwd"], "os is a module of Python itself"),
     ],
 )
 def test_what_cannot_be_used_gets_a_sentence_and_leaves_nothing(refused, here, changes, words):
     assert words in refused("train", "digits/mlp", *changes, *SMALL, "--out", "a")
     assert not (here / "a").exists()
+
+
+def test_a_network_that_does_not_take_the_data(refused, here):
+    own = ("data=shop_code:load", "model=shop_code:other_inputs", *SMALL)
+    said = refused("train", "digits/mlp", *own, "--out", "a")
+    assert "shop_code:other_inputs: its network fails on inputs of shape (16, 3): RuntimeError: mat1 and mat2" in said

@@ -5,6 +5,7 @@ import importlib.util
 import inspect
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -123,7 +124,7 @@ def call_function(name: str, options: Mapping[str, Any], offered: Mapping[str, A
         offered: Arguments that it gets if it has them.
 
     Raises:
-        ValueError: There is no such function, or an option is unknown or missing.
+        ValueError: There is no such function, an option is unknown or missing, or the function fails.
     """
     function = import_function(name)
     parameters = inspect.signature(function).parameters.values()
@@ -137,4 +138,11 @@ def call_function(name: str, options: Mapping[str, Any], offered: Mapping[str, A
     missing = [p.name for p in parameters if p.default is p.empty and p.name in known and p.name not in arguments]
     if missing:
         raise ValueError(f"The function {name} needs the argument {missing[0]!r}, which is not given.")
-    return function(**arguments)
+    try:
+        return function(**arguments)
+    except (ValueError, OSError):  # what it says of its arguments and files
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(last.filename).name}, line {last.lineno}"
+        raise ValueError(f"The function {name} failed with {type(error).__name__}: {error} ({place}).") from error

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from focalcal.base.suggestions import did_you_mean
 from focalcal.calibrators.calibrator_file import FORMAT, FORMAT_VERSION, write_json
-from focalcal.calibrators.record import FitRecord, Quality, quality
+from focalcal.calibrators.record import Described, FitRecord, Quality, quality
 from focalcal.predictions import Predictions
 
 
@@ -71,9 +71,7 @@ class Calibrator(ABC):
         self._check_ready()
         if not isinstance(preds, Predictions):
             raise TypeError(f"transform needs Predictions, not {type(preds).__name__}: use Predictions.from_logits.")
-        if self.record_ is not None:
-            # What never changes the predicted class treats all classes alike.
-            self.record_.check(preds, self.method, by_class=not self.keeps_argmax)
+        self._check_fits(preds)
         return self._apply(preds)
 
     def fit_transform(self, preds: Predictions, *, allow_test: bool = False) -> Predictions:
@@ -167,6 +165,12 @@ class Calibrator(ABC):
 
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit with validation predictions.")
         self._check_parameters()
+
+    def _check_fits(self, described: Described) -> None:
+        """Refuse predictions, or a description of them, of another network than the one that it was fitted on."""
+        if self.record_ is not None:
+            # What never changes the predicted class treats all classes alike.
+            self.record_.check(described, self.method, by_class=not self.keeps_argmax)
 
     def _quality(self, preds: Predictions) -> tuple[Quality, Quality]:
         """Compute NLL and ECE of the fitting data before and after."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -22,6 +22,22 @@ class Quality(NamedTuple):
 
     nll: float
     ece: float
+
+
+class Described(Protocol):
+    """Facts about all samples: predictions, a file of them, or shards."""
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes."""
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """Their names, if they have any."""
+
+    @property
+    def of(self) -> Of:
+        """What calibration is measured of."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +79,11 @@ class FitRecord:
         """Return the fields by name."""
         return {**asdict(self), "class_names": None if self.class_names is None else list(self.class_names)}
 
-    def check(self, preds: Predictions, method: str, *, by_class: bool) -> None:
+    def check(self, preds: Described, method: str, *, by_class: bool) -> None:
         """Refuse predictions that are not of the network that the calibrator was fitted on.
 
         Args:
-            preds: What the calibrator is to be applied to.
+            preds: What the calibrator is to be applied to, or a description of it.
             method: Its name.
             by_class: Whether it treats classes differently, so that the order of the columns matters.
         """

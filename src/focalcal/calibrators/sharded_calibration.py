@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate as accumulate_sums
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Unpack
 
 from focalcal._version import __version__
@@ -198,12 +199,14 @@ def calibrate_shards(
         **options: How the files are read, as in `open_predictions`.
 
     Raises:
-        ValueError: Two shards have the same name, or the folder holds predictions of another calibrator.
+        ValueError: Two shards have the same name, the folder holds predictions of another calibrator, the calibrator is
+            for other classes, or a file cannot be written.
     """
     calibrator._check_ready()
     folder = os.fspath(out) if is_remote(out) else str(Path(out).resolve())
     with start_workers(on, workers=workers, address=address) as pool:
         shards = open_shards(paths, pool, on, options, skip_bad_shards=skip_bad_shards, needs_labels=False)
+        calibrator._check_fits(SimpleNamespace(**dict(shards.shards[0].shard.facts)))
         names = [os.path.basename(placed.shard.path) for placed in shards.shards]
         repeated = next((name for name in names if names.count(name) > 1), None)
         if repeated is not None:
@@ -214,7 +217,10 @@ def calibrate_shards(
         if not is_remote(folder):
             make_folder(folder)
         _keep_calibrator(calibrator, folder)
-        done = list(shards.map(partial(_write_shard, calibrator, folder)))
+        try:
+            done = list(shards.map(partial(_write_shard, calibrator, folder)))
+        except _CannotApply as error:
+            raise ValueError(str(error)) from error
     failures = (*shards.failures, *(one for one in done if isinstance(one, ShardFailure)))
     written = [(name, one) for name, one in zip(names, done, strict=True) if not isinstance(one, ShardFailure)]
     return AppliedShards(
@@ -231,14 +237,23 @@ def calibrated_by(calibrator: Calibrator) -> str:
     return f"{calibrator.method} ({learned})" if learned else calibrator.method
 
 
+class _CannotApply(Exception):
+    """A calibrator that does not fit, or a file that cannot be written: no shard is skipped for that."""
+
+
 def _write_shard(calibrator: Calibrator, folder: str, placed: Placed, file: PredictionsFile) -> bool:
     """Calibrate one shard; False if that was done before."""
     target = f"{folder.rstrip('/')}/{os.path.basename(placed.shard.path)}"
     if remote_exists(target) if is_remote(target) else os.path.exists(target):
         return False
-    result = calibrator.transform(file.read())
-    result = replace(result, provenance={**result.provenance, "calibrated_by": calibrated_by(calibrator)})
-    _write(target, lambda path: save_like(file, result, path))
+    given = file.read()
+    try:
+        result = calibrator.transform(given)
+        result = replace(result, provenance={**result.provenance, "calibrated_by": calibrated_by(calibrator)})
+        _write(target, lambda path: save_like(file, result, path))
+    except (ValueError, TypeError, OSError) as error:
+        path, reason = placed.shard.path, str(error)
+        raise _CannotApply(reason if target in reason or path in reason else f"{path}: {reason}") from error
     return True
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from focalcal.base.files import remove_leftovers
+from focalcal.base.named_functions import is_function_name
 from focalcal.data.data_types import Batch
 from focalcal.recipes import Recipe
 from focalcal.training.batches import epoch_batches, load_batch, prefetch, process_share
@@ -131,7 +132,7 @@ class Trainer:
         for number, (part, count) in enumerate(zip(parts, supervised, strict=True)):
             with fabric.no_backward_sync(self.model, enabled=fabric.world_size > 1 and number < len(parts) - 1):
                 with state.feature_norms:
-                    logits = self.model(part.inputs)
+                    logits = self._compute_logits(part.inputs)
                 if state.step == 0:
                     self.evaluator.check_outputs(logits, part.targets)
                 loss = self._share_of_objective(logits, part.targets, count / total if total else 0.0, len(batch))
@@ -144,6 +145,19 @@ class Trainer:
         state.losses.append(objective)
         if fabric.world_size == 1:
             interruption.settle(interruption.votes())  # a slow step is not followed by another
+
+    def _compute_logits(self, inputs: Any) -> Any:
+        """Run the network; one that a recipe names by its function may not take these inputs at all."""
+        try:
+            return self.model(inputs)
+        except (RuntimeError, TypeError, LookupError, AttributeError) as error:
+            name = self.recipe.model.name
+            is_memory = "allocate memory" in str(error) or isinstance(error, torch.OutOfMemoryError)
+            if self.state.step or is_memory or not is_function_name(name):
+                raise
+            given = f"of shape {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else type(inputs).__name__
+            said = f"{type(error).__name__}: {error}".rstrip(".")
+            raise ValueError(f"{name}: its network fails on inputs {given}: {said}.") from error
 
     def _load_parts(self, batch: Tensor) -> list[Batch]:
         """Load this process's micro-batches of a batch."""
