@@ -46,8 +46,10 @@ def collect_translators(sweep: Path, folder: Path, command: str, *, add: bool = 
     old.check_place(new, folder)
     references = TranslatedRun(runs[0]).references
     kept = [_kept(folder, old, loss, seed, references) for loss, seed in method_seeds(old.rows["ece"])]
-    translated = {(one.method, one.seed): one for one in [*kept, *(TranslatedRun(run).translated() for run in runs)]}
-    tables = old.joined(new)
+    translated = {
+        (one.method, one.seed): one for one in [*kept, *(TranslatedRun(run).pick_translations() for run in runs)]
+    }
+    tables = old.join(new)
     result = tables.compared(translated, references, runs[0].recipe.select)
     earlier = earlier_batches(folder / "README.md") if add else ""
 
@@ -108,7 +110,7 @@ class _Tables:
         }
         return _Tables(rows, [point for point in self.curves if (point.method, point.seed) not in replaced])
 
-    def joined(self, other: "_Tables") -> "_Tables":
+    def join(self, other: "_Tables") -> "_Tables":
         """Add the runs of another, in the order of a sweep."""
         rows = {name: sorted([*found, *other.rows[name]], key=place) for name, found in self.rows.items()}
         order = method_seeds(rows["ece"])

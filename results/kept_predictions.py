@@ -7,7 +7,7 @@ from pathlib import Path
 
 from focalcal.sweeps.finished import FinishedRun
 from focalcal.sweeps.result import FILES
-from focalcal.sweeps.result_rows import Row, Selection, written
+from focalcal.sweeps.result_rows import Row, Selection, write_value
 from focalcal.sweeps.scoring import score
 
 # All five severities of CIFAR-10-C would break the budget of a run: the rows of these are in the tables, and stay.
@@ -101,4 +101,4 @@ def printed(run: FinishedRun, selection: Selection) -> dict[tuple[str, ...], str
 
 def _printed(row: Row) -> str:
     # A table prints what was measured, or what it finds in a csv file, whose six digits may round the other way.
-    return f"{row.value:.2f} {float(str(written(row.value))):.2f} {row.temperature or 0:.2f}"
+    return f"{row.value:.2f} {float(str(write_value(row.value))):.2f} {row.temperature or 0:.2f}"

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from focalcal.paper import paper_tables
-from focalcal.paper.beside import LEGEND
 from focalcal.paper.loss_comparison import selected_rows
+from focalcal.paper.sweep_tables import LEGEND
 from focalcal.sweeps.finished import read_index
 from focalcal.sweeps.loss_table import average_figures, best_losses, lines_as_markdown, table_line
 from focalcal.sweeps.result import CURVES

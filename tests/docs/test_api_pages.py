@@ -80,7 +80,17 @@ _WITHOUT_NAME = {
 }
 _WITHOUT_NAME |= {"runs", "objective", "kind", "method", "folders", "failed"}
 # One thing has one name: these are names that it has elsewhere.
-_OTHER_NAMES = {"n_bins", "num_bins", "resamples", "confidence_level", "random_state", "n_jobs", "changes", "logit_key"}
+_OTHER_NAMES = {
+    "n_bins",
+    "num_bins",
+    "resamples",
+    "confidence_level",
+    "random_state",
+    "n_jobs",
+    "changes",
+    "logit_key",
+    "samples",
+}
 
 
 def test_options_are_keyword_only_and_have_one_name_everywhere():

@@ -134,7 +134,7 @@ def test_a_store_joins_weights_or_none():
         store = StatisticsStore(5)
         for block in preds.blocks(2):
             store.add(sample_statistics(block))
-        joined = store.joined()
+        joined = store.join()
         assert len(joined) == 3
         # Weights are divided by a power of two near the largest.
         assert (joined.weight is None) if weights is None else joined.weight.tolist() == [0.5, 1.0, 1.5]

@@ -4,7 +4,7 @@ import pytest
 
 from focalcal.paper import find_results
 from focalcal.paper.cells import Measured
-from focalcal.paper.claims import judged
+from focalcal.paper.claims import judge
 from focalcal.paper.linear_model import FLIPPED, make_points, train_both, train_linear
 from focalcal.paper.loss_comparison import figure, is_lower
 from focalcal.paper.out_of_distribution import severity_records
@@ -73,11 +73,11 @@ def test_a_difference_that_may_be_chance_decides_nothing(result_folder):
 
 def test_verdicts_count_what_is_undecided():
     cases = [(True, "a"), (None, "b"), (False, "c")]
-    assert judged("…", cases).verdict == "holds in 1 of 3, undecided in 1"
-    assert judged("…", cases).evidence == "a (yes); b (undecided); c (no)."
-    assert judged("…", cases).example() == "yes: a; no: c; undecided: b"
-    assert judged("…", cases[1:]).verdict == "does not hold in 1 of 2, undecided in 1"
-    assert judged("…", [cases[2]] * 2).verdict == "does not hold"
+    assert judge("…", cases).verdict == "holds in 1 of 3, undecided in 1"
+    assert judge("…", cases).evidence == "a (yes); b (undecided); c (no)."
+    assert judge("…", cases).example() == "yes: a; no: c; undecided: b"
+    assert judge("…", cases[1:]).verdict == "does not hold in 1 of 2, undecided in 1"
+    assert judge("…", [cases[2]] * 2).verdict == "does not hold"
 
 
 def test_a_claim_on_training_holds_with_every_seed(result_folder):

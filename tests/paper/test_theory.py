@@ -1,6 +1,6 @@
 import pytest
 
-from focalcal.paper.claims import judged
+from focalcal.paper.claims import judge
 from focalcal.paper.theory import bound_slack, check_theory, crossing
 
 
@@ -18,7 +18,7 @@ def test_crossings_and_slack():
 
 
 def test_a_claim_holds_if_it_holds_everywhere():
-    assert judged("A.", [(True, "1"), (True, "2")]).evidence == "1; 2."
-    mixed = judged("A.", [(True, "1"), (False, "2")])
+    assert judge("A.", [(True, "1"), (True, "2")]).evidence == "1; 2."
+    mixed = judge("A.", [(True, "1"), (False, "2")])
     assert (mixed.verdict, mixed.evidence) == ("holds in 1 of 2", "1 (yes); 2 (no).")
-    assert judged("A.", [], "no runs").evidence == "No runs."
+    assert judge("A.", [], "no runs").evidence == "No runs."

@@ -105,7 +105,7 @@ def test_cells_give_what_samples_give():
     cells = ConfidenceCells()
     for part in torch.arange(30_000).split(7000):
         cells.add(ConfidenceSamples(stats.confidence[part], stats.correct[part], None))
-    exact, counted = RankedConfidence.of_samples(stats), cells.ranked()
+    exact, counted = RankedConfidence.of_samples(stats), cells.rank()
     assert counted.samples == 30_000
     assert len(counted.mass) < 5500
     for a, b in zip(

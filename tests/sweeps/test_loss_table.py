@@ -60,33 +60,33 @@ def _scored(method: str, seed: int, sharpness: float, noise: float = 0.0) -> Sco
 
 def test_a_clear_difference_is_no_tie_and_a_small_one_is():
     scored = [_scored("good", 0, 1.0), _scored("same", 0, 1.01), _scored("sharp", 0, 5.0)]
-    found = find_ties(scored, {("nll", "pre"): "good"}, samples=200, level=0.9)
+    found = find_ties(scored, {("nll", "pre"): "good"}, bootstrap=200, level=0.9)
     assert found == {("nll", "pre"): frozenset({"good", "same"})}
 
 
 def test_a_difference_must_be_shown_for_every_seed():
     scored = [_scored("good", 0, 1.0), _scored("mixed", 0, 5.0), _scored("good", 1, 1.0), _scored("mixed", 1, 1.0)]
-    found = find_ties(scored, {("nll", "pre"): "good"}, samples=200, level=0.9)
+    found = find_ties(scored, {("nll", "pre"): "good"}, bootstrap=200, level=0.9)
     assert found["nll", "pre"] == {"good", "mixed"}
 
 
 def test_a_loss_is_judged_by_the_seeds_that_it_shares_with_the_best():
     thrice = [_scored(loss, seed, how) for seed in range(3) for loss, how in (("good", 1.0), ("sharp", 5.0))]
     once = [_scored("same", 0, 1.01), _scored("blunt", 0, 0.1)]
-    found = find_ties([*thrice, *once], {("nll", "pre"): "good"}, samples=200, level=0.9)
+    found = find_ties([*thrice, *once], {("nll", "pre"): "good"}, bootstrap=200, level=0.9)
     assert found["nll", "pre"] == {"good", "same"}
-    found = find_ties([*thrice, *once], {("nll", "pre"): "same"}, samples=200, level=0.9)
+    found = find_ties([*thrice, *once], {("nll", "pre"): "same"}, bootstrap=200, level=0.9)
     assert found["nll", "pre"] == {"good", "same"}
 
 
 def test_without_a_seed_in_common_no_difference_is_shown():
     found = find_ties(
-        [_scored("good", 0, 1.0), _scored("sharp", 1, 5.0)], {("nll", "pre"): "good"}, samples=50, level=0.9
+        [_scored("good", 0, 1.0), _scored("sharp", 1, 5.0)], {("nll", "pre"): "good"}, bootstrap=50, level=0.9
     )
     assert found["nll", "pre"] == {"good", "sharp"}
 
 
 def test_one_loss_is_alone():
-    assert find_ties([_scored("good", 0, 1.0)], {("ece", "post"): "good"}, samples=50, level=0.9) == {
+    assert find_ties([_scored("good", 0, 1.0)], {("ece", "post"): "good"}, bootstrap=50, level=0.9) == {
         ("ece", "post"): frozenset({"good"})
     }

@@ -31,7 +31,7 @@ def test_case_counts_only_in_the_cased_figure():
 
 
 def test_the_paired_bootstrap_tells_a_worse_system_from_the_baseline():
-    same, worse = compare_bleu({"a": REFERENCES, "b": list(REFERENCES), "c": WORSE}, REFERENCES, samples=200)[1:]
+    same, worse = compare_bleu({"a": REFERENCES, "b": list(REFERENCES), "c": WORSE}, REFERENCES, bootstrap=200)[1:]
     assert same.p_value == 1.0
     assert worse.p_value < 0.05
     assert worse.score < same.score == pytest.approx(100.0)
@@ -39,8 +39,8 @@ def test_the_paired_bootstrap_tells_a_worse_system_from_the_baseline():
 
 def test_the_baseline_comes_first_and_the_seed_decides_the_draws():
     systems = {"a": WORSE, "b": REFERENCES}
-    first, again = (compare_bleu(systems, REFERENCES, samples=100, seed=7) for _ in range(2))
-    other = compare_bleu(systems, REFERENCES, samples=100, seed=8)
+    first, again = (compare_bleu(systems, REFERENCES, bootstrap=100, seed=7) for _ in range(2))
+    other = compare_bleu(systems, REFERENCES, bootstrap=100, seed=8)
     assert first == again
     assert first[0].system == "a"
     assert first[0].p_value is None
@@ -72,7 +72,7 @@ def test_the_interval_is_that_of_resampled_corpora():
     words = ["the dog runs", "a cat sleeps on the mat", "two men walk home", "children play in the snow today"]
     references = [f"{words[i % 4]} {words[(i * 3 + 1) % 4]} ." for i in range(40)]
     texts = [text if i % 3 else text.replace("the", "a") for i, text in enumerate(references)]
-    low, high = bleu_interval(texts, references, level=0.8, samples=300, seed=3)
+    low, high = bleu_interval(texts, references, level=0.8, bootstrap=300, seed=3)
     assert low < measure_bleu(texts, references).score < high
     # The slow way: BLEU of whole corpora, drawn with the same counts.
     draws = np.random.default_rng(3).multinomial(40, np.full(40, 1 / 40), 300)
@@ -80,14 +80,14 @@ def test_the_interval_is_that_of_resampled_corpora():
     for counts in draws[:20]:
         rows = np.repeat(np.arange(40), counts)
         scores.append(measure_bleu([texts[i] for i in rows], [references[i] for i in rows]).score)
-    few_low, few_high = bleu_interval(texts, references, level=1.0, samples=20, seed=3)
+    few_low, few_high = bleu_interval(texts, references, level=1.0, bootstrap=20, seed=3)
     again = np.random.default_rng(3).multinomial(40, np.full(40, 1 / 40), 20)
     assert (again == draws[:20]).all()
     assert (few_low, few_high) == pytest.approx((min(scores), max(scores)))
 
 
 def test_a_difference_has_the_interval_of_corpora_drawn_alike_for_both():
-    change = measure_change(WORSE, MIXED, REFERENCES, level=1.0, samples=20, seed=3)
+    change = measure_change(WORSE, MIXED, REFERENCES, level=1.0, bootstrap=20, seed=3)
     draws = np.random.default_rng(3).multinomial(24, np.full(24, 1 / 24), 20)
     found = []
     for counts in draws:
@@ -103,8 +103,8 @@ def test_a_difference_has_the_interval_of_corpora_drawn_alike_for_both():
 
 def test_a_p_value_is_below_a_tenth_where_the_interval_excludes_0():
     worse, same = (
-        measure_change(WORSE, REFERENCES, REFERENCES, samples=400),
-        measure_change(MIXED, MIXED, REFERENCES, samples=50),
+        measure_change(WORSE, REFERENCES, REFERENCES, bootstrap=400),
+        measure_change(MIXED, MIXED, REFERENCES, bootstrap=50),
     )
     assert worse.interval[1] < 0
     assert worse.p_value < 0.1
@@ -119,7 +119,7 @@ def test_of_equally_good_systems_one_in_ten_differs_by_the_interval_and_more_by_
             [a if swapped is way else b for a, b, swapped in zip(WORSE, REFERENCES, swap.tolist(), strict=True)]
             for way in (True, False)
         )
-        one = compare_bleu({"a": ours, "b": theirs}, REFERENCES, samples=40)[1]
+        one = compare_bleu({"a": ours, "b": theirs}, REFERENCES, bootstrap=40)[1]
         right.append(one.difference.p_value < 0.1)
         wrong.append(one.p_value < 0.1)
     assert np.mean(right) < np.mean(wrong)

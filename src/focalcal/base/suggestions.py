@@ -16,11 +16,11 @@ def nearest_name(wrong: object, known: Iterable[str], cutoff: float = 0.5) -> st
     return by_plain_form[found[0]] if found else None
 
 
-def shortened(text: str, at_most: int = 200) -> str:
+def shorten(text: str, at_most: int = 200) -> str:
     """Return the beginning of a text that may be of any length.
 
     Examples:
-        >>> shortened("digits"), shortened("digits", 3)
+        >>> shorten("digits"), shorten("digits", 3)
         ('digits', 'dig…')
     """
     return text if len(text) <= at_most else f"{text[:at_most]}…"

@@ -215,13 +215,13 @@ class _Measurement:
         """The thresholds of every group; none where they are not asked for."""
         return judge_groups(self.gates, self.evaluation, self.judge) if self.each_group else []
 
-    def judged(self, gate: Gate) -> float:
+    def _compared_value(self, gate: Gate) -> float:
         """Return what a gate is compared with."""
-        return gate.judged(self.evaluation, self.judge)
+        return gate.compared_value(self.evaluation, self.judge)
 
     @property
     def failures(self) -> list[str]:
-        found = [(gate, self.judged(gate)) for gate in self.gates]
+        found = [(gate, self._compared_value(gate)) for gate in self.gates]
         whole = [gate.failure(value, self.judge) for gate, value in found if not gate.is_met(value)]
         return [*whole, *group_failures(self.gates, self.judged_groups, self.judge)]
 
@@ -236,7 +236,7 @@ class _Measurement:
             "seed": settings["seed"],
             "verdict": verdict(self.evaluation),
             "judge": self.judge,
-            "gates": [gate.to_dict(self.judged(gate)) for gate in self.gates],
+            "gates": [gate.to_dict(self._compared_value(gate)) for gate in self.gates],
             **({"group_gates": self.judged_groups} if self.each_group else {}),
             "gates_met": not self.failures,
             **({} if self.other_bins is None else {"convention": self.other_bins.to_dict()}),
@@ -259,7 +259,7 @@ class _Measurement:
         from rich.text import Text
 
         for gate in self.gates:
-            met = gate.is_met(self.judged(gate))
+            met = gate.is_met(self._compared_value(gate))
             words, style = ("passed", "green") if met else ("FAILED", "bold red")
             results().print(Text(f"{gate.option}: {words}", style=style))
         if self.each_group:

@@ -71,7 +71,7 @@ class Gate:
         """Return whether the value meets the threshold; an undefined one never does."""
         return value <= self.limit if self.side == "max" else value >= self.limit
 
-    def judged(self, evaluation: Evaluation, judge: Judge) -> float:
+    def compared_value(self, evaluation: Evaluation, judge: Judge) -> float:
         """Return the estimate, or the end of its interval that is farther from meeting the threshold."""
         if judge == "estimate":
             return evaluation.values[self.metric]
@@ -127,7 +127,7 @@ def judge_groups(gates: Sequence[Gate], evaluation: Evaluation, judge: Judge) ->
         for gate in gates:
             known = group.values if judge == "estimate" else group.intervals
             if gate.metric in known and not (judge == "upper" and math.isnan(group.intervals[gate.metric][0])):
-                value = gate.judged(group, judge)
+                value = gate.compared_value(group, judge)
                 found.append({"column": column, "group": name, **gate.to_dict(value)})
     return found
 

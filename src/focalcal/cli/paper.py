@@ -323,7 +323,7 @@ def _hours(hours: float) -> str:
 def _print_sweep(file: Path, metrics: str | None, *, markdown: bool, json: bool) -> None:
     """Print every metric of one sweep beside the paper's."""
     from focalcal.paper import paper_tables
-    from focalcal.paper.beside import LEGEND, TITLES
+    from focalcal.paper.sweep_tables import LEGEND, TITLES
     from focalcal.sweeps.result_rows import read_rows
 
     found = paper_tables(read_rows(file))

@@ -183,12 +183,12 @@ class _Exported(nn.Module):
             calibration = compute_in_float32(calibration)
         device = find_device(model)
         joined = cls(model, calibration.to(device), exact.to(device), as_given, kind, single=False)
-        outputs = compute_outputs(model, joined.given(inputs))
+        outputs = compute_outputs(model, joined.arrange(inputs))
         joined.single = outputs.ndim == 1 or outputs.shape[1] == 1
         _check_classes(calibrator, joined.logits(inputs))
         return joined.eval()
 
-    def given(self, inputs: Mapping[str, Tensor]) -> Any:
+    def arrange(self, inputs: Mapping[str, Tensor]) -> Any:
         """Return the inputs as the network takes them."""
         if self.as_given is Tensor:
             return inputs["input"]
@@ -196,7 +196,7 @@ class _Exported(nn.Module):
 
     def logits(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """Compute uncalibrated logits; one number for two classes becomes two columns."""
-        values = compute_outputs(self.model, self.given(inputs))
+        values = compute_outputs(self.model, self.arrange(inputs))
         if self.single:
             column = values[:, None] if values.ndim == 1 else values
             other = torch.zeros_like(column) if self.kind == "logits" else 1 - column

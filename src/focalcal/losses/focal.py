@@ -56,16 +56,16 @@ def focal_loss(
     policy = as_policy(gamma)
     check_options(reduction, label_smoothing)
 
-    def prepared(logits: Tensor) -> LossInput:
+    def prepare_logits(logits: Tensor) -> LossInput:
         return prepare(logits, target, weight=weight, ignore_index=ignore_index, reduction=reduction)
 
-    given, rule = prepared(logits), FocalRule(policy, label_smoothing)
+    given, rule = prepare_logits(logits), FocalRule(policy, label_smoothing)
     if validate:
         check_values(given)
     if needs_tracing(given):
         return traceable_focal(given, rule)
     try:
-        return fused_focal(given, rule, lambda: Source(logits, (target, weight), prepared))
+        return fused_focal(given, rule, lambda: Source(logits, (target, weight), prepare_logits))
     except (IndexError, RuntimeError):
         check_indices(given)
         raise

@@ -18,7 +18,7 @@ from torch import Tensor
 from focalcal.metrics.arguments import prepare_predictions, takes_predictions
 from focalcal.metrics.binning import BinSums, bin_sums, check_bins, equal_width_sums, largest_gap, mean_gap
 from focalcal.metrics.samples import ConfidenceSamples, block_probabilities, confidence_samples
-from focalcal.metrics.sums import Measurable, Sums, given
+from focalcal.metrics.sums import Measurable, Sums, get_sums
 from focalcal.predictions import Predictions
 
 Convention = Literal["focalcal", "torchmetrics", "netcal"]
@@ -77,7 +77,7 @@ def bins_by_convention(preds: Measurable, *, bins: int = 15, convention: Convent
         [0, 1, 1]
     """
     if isinstance(preds, Sums):
-        return cast(BinSums, given(preds, "bins"))
+        return cast(BinSums, get_sums(preds, "bins"))
     check_bins(bins)
     if convention not in get_args(Convention):
         raise ValueError(f"convention is {convention!r}; it must be 'focalcal', 'torchmetrics' or 'netcal'.")

@@ -14,7 +14,7 @@ from torch import Tensor
 from focalcal.metrics.arguments import prepare_predictions, takes_predictions
 from focalcal.metrics.binning import as_number, bin_index, check_bins, edges
 from focalcal.metrics.samples import block_probabilities
-from focalcal.metrics.sums import Measurable, Sums, given
+from focalcal.metrics.sums import Measurable, Sums, get_sums
 from focalcal.predictions import Predictions
 
 # To count fewer numbers than one for this many bins, one by one, is faster than to make a table of all bins.
@@ -172,5 +172,7 @@ def classwise_ece(preds: Measurable, *, bins: int = 15) -> float:
         >>> classwise_ece(Predictions.from_probs([[0.75, 0.25], [0.5, 0.5]], [0, 1]), bins=2)
         0.25
     """
-    sums = cast(ClassGaps, given(preds, "classes")) if isinstance(preds, Sums) else class_table(preds, bins=bins).gaps
+    sums = (
+        cast(ClassGaps, get_sums(preds, "classes")) if isinstance(preds, Sums) else class_table(preds, bins=bins).gaps
+    )
     return as_number(sums.absolute / (sums.mass * sums.num_classes))

@@ -239,7 +239,7 @@ def _statistics(
         store.add(stats)
         if classes is not None:
             classes.add(probs, stats.label, stats.weight)
-    return store.joined(), classes
+    return store.join(), classes
 
 
 def _sums(samples: ConfidenceSamples, gaps: SampledGaps, bins: int, needed: set[Source]) -> Sums:

@@ -19,7 +19,7 @@ from torch import Tensor
 from focalcal.metrics.arguments import takes_predictions
 from focalcal.metrics.binning import as_number, bin_index, sum_by_index
 from focalcal.metrics.samples import confidence_samples
-from focalcal.metrics.sums import Measurable, Sums, given
+from focalcal.metrics.sums import Measurable, Sums, get_sums
 
 
 @takes_predictions
@@ -40,7 +40,7 @@ def ece_floor(preds: Measurable, *, bins: int = 15) -> float:
         0.1875
     """
     if isinstance(preds, Sums):
-        return as_number(ece_floor_of_sums(given(preds, "chance")))
+        return as_number(ece_floor_of_sums(get_sums(preds, "chance")))
     samples = confidence_samples(preds)
     return as_number(ece_floor_of_sums(floor_sums(samples.confidence, bins, samples.weight)))
 

@@ -26,7 +26,7 @@ from torch import Tensor
 from focalcal.metrics.arguments import takes_predictions
 from focalcal.metrics.binning import BinSums, as_number, check_bins, equal_mass_bounds
 from focalcal.metrics.samples import ConfidenceSamples, confidence_samples
-from focalcal.metrics.sums import Measurable, Sums, given
+from focalcal.metrics.sums import Measurable, Sums, get_sums
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -217,7 +217,7 @@ class RankedSamples:
 def ranking(preds: Measurable, bins: int = 15) -> Ranking:
     """Rank samples by confidence; sums have a ranking, with bins of its own."""
     if isinstance(preds, Sums):
-        return cast(Ranking, given(preds, "ranking"))
+        return cast(Ranking, get_sums(preds, "ranking"))
     return RankedSamples(confidence_samples(preds)).ranking(bins)
 
 

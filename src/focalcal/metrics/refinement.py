@@ -27,7 +27,7 @@ from focalcal.metrics.arguments import prepare_predictions, takes_predictions
 from focalcal.metrics.binning import as_number
 from focalcal.metrics.samples import SampleStatistics, sample_statistics
 from focalcal.metrics.scores import mean_of
-from focalcal.metrics.sums import Measurable, Sums, given
+from focalcal.metrics.sums import Measurable, Sums, get_sums
 from focalcal.predictions import Predictions
 from focalcal.temperature import fit_inverse_temperature
 
@@ -141,7 +141,7 @@ def _samples(preds: Predictions, statistics: SampleStatistics | None) -> tuple[P
 
 def loss_parts(preds: Measurable) -> LossParts:
     """Split both losses of predictions; sums have the parts."""
-    return cast(LossParts, given(preds, "outputs")) if isinstance(preds, Sums) else loss_splits(preds).parts
+    return cast(LossParts, get_sums(preds, "outputs")) if isinstance(preds, Sums) else loss_splits(preds).parts
 
 
 @takes_predictions

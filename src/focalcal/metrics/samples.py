@@ -123,7 +123,7 @@ class StatisticsStore:
         if "weight" in self._columns:
             self._columns["weight"][: self._length] *= factor
 
-    def joined(self) -> SampleStatistics:
+    def join(self) -> SampleStatistics:
         """Return the statistics of everything added."""
         columns: dict[str, Any] = {name: column[: self._length] for name, column in self._columns.items()}
         return SampleStatistics(**({"weight": None} | columns))
@@ -170,7 +170,7 @@ def sample_statistics(preds: Predictions) -> SampleStatistics:
     store = StatisticsStore(len(preds))
     for stats, _ in block_statistics(preds):
         store.add(stats)
-    return store.joined()
+    return store.join()
 
 
 def block_statistics(preds: Predictions) -> Iterator[tuple[SampleStatistics, Tensor]]:

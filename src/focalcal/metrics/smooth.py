@@ -29,7 +29,7 @@ from torch import Tensor
 from focalcal.metrics.arguments import takes_predictions
 from focalcal.metrics.binning import as_number
 from focalcal.metrics.samples import ConfidenceSamples, confidence_samples
-from focalcal.metrics.sums import Measurable, Sums, given
+from focalcal.metrics.sums import Measurable, Sums, get_sums
 
 Array = npt.NDArray[np.float64]
 
@@ -101,7 +101,7 @@ def smooth_ece(preds: Measurable) -> float:
 def residuals(preds: Measurable) -> Residuals:
     """Put the residuals of predictions on the grid; sums have them."""
     if isinstance(preds, Sums):
-        return cast(Residuals, given(preds, "residuals"))
+        return cast(Residuals, get_sums(preds, "residuals"))
     return Residuals.of_samples(confidence_samples(preds))
 
 

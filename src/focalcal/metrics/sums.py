@@ -122,7 +122,7 @@ def names_from(names: Iterable[str], sources: Iterable[Source]) -> list[str]:
     return [name for name in names if METRICS[name].source in sources]
 
 
-def given(sums: Sums, source: Source) -> Any:
+def get_sums(sums: Sums, source: Source) -> Any:
     """Return the sums of one source; raises where they are not known."""
     found = getattr(sums, source)
     if found is None:
@@ -139,7 +139,7 @@ def means(preds: Measurable, *, k: int = TOP_K, threshold: float = CONFIDENT) ->
         threshold: The least confidence that counts as confident.
     """
     if isinstance(preds, Sums):
-        return cast(Means, given(preds, "means"))
+        return cast(Means, get_sums(preds, "means"))
     return means_of_samples(sample_statistics(preds), k, threshold)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from focalcal.paper.claims import Case, Claim, all_hold, judged
+from focalcal.paper.claims import Case, Claim, all_hold, judge
 from focalcal.paper.loss_comparison import against, figure, is_lower, short
 from focalcal.paper.result_folders import ResultSet
 
@@ -15,40 +15,40 @@ _CROSS_ENTROPY = "cross-entropy"
 def calibration_claims(results: Sequence[ResultSet]) -> list[Claim]:
     """Judge the paper's claims on ECE, temperatures, error and top-5 accuracy."""
     return [
-        judged(
+        judge(
             "Networks trained with cross-entropy are over-confident: their best temperature is 1.4 or more.",
             list(_temperatures(results, _CROSS_ENTROPY, 1.35, 99.0)),
         ),
-        judged(
+        judge(
             "FLSD-53 has a best temperature near 1, from 0.9 to 1.1.",
             list(_temperatures(results, "flsd-53", 0.85, 1.15)),
         ),
-        judged(
+        judge(
             "FLSD-53 has a lower ECE than cross-entropy before temperature scaling.",
             against(results, "flsd-53", _CROSS_ENTROPY, "ece", "pre"),
         ),
-        judged(
+        judge(
             "FL-3 has a lower ECE than cross-entropy before temperature scaling.",
             against(results, "fl-3", _CROSS_ENTROPY, "ece", "pre"),
         ),
-        judged(
+        judge(
             "Before scaling FL-3 or FLSD-53 has the lowest ECE of all losses.",
             list(_lowest(results, "pre")),
         ),
-        judged("After scaling FL-3 or FLSD-53 has the lowest ECE of all losses.", list(_lowest(results, "post"))),
-        judged(
+        judge("After scaling FL-3 or FLSD-53 has the lowest ECE of all losses.", list(_lowest(results, "post"))),
+        judge(
             "FLSD-53 has a lower ECE than cross-entropy after temperature scaling.",
             against(results, "flsd-53", _CROSS_ENTROPY, "ece", "post"),
         ),
-        judged(
+        judge(
             "Among fixed γ a larger one gives a lower ECE before scaling: γ = 3 below 2 below 1.",
             list(_by_gamma(results)),
         ),
-        judged(
+        judge(
             "Focal loss does not cost accuracy: the error of FLSD-53 is not significantly above cross-entropy's.",
             against(results, "flsd-53", _CROSS_ENTROPY, "error", claim="not higher"),
         ),
-        judged(
+        judge(
             "FLSD-53 has a higher top-5 accuracy than cross-entropy.",
             against(results, "flsd-53", _CROSS_ENTROPY, "top5_accuracy", claim="higher"),
         ),
@@ -91,15 +91,15 @@ def confident_claims(results: Sequence[ResultSet]) -> list[Claim]:
     """Judge the paper's claims on |S99|: how many predictions have a confidence of 0.99 or more, and are right."""
     both = ("flsd-53", _CROSS_ENTROPY)
     return [
-        judged(
+        judge(
             "Before temperature scaling FLSD-53 has a smaller |S99| than cross-entropy.",
             against(results, *both, "s99_share", "pre"),
         ),
-        judged(
+        judge(
             "After temperature scaling FLSD-53 has the larger |S99|: it keeps its confidence.",
             against(results, *both, "s99_share", "post", claim="higher"),
         ),
-        judged(
+        judge(
             "Before scaling, what FLSD-53 is sure of is right more often than with cross-entropy.",
             against(results, *both, "s99_accuracy", "pre", claim="higher"),
         ),

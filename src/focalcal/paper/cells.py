@@ -68,13 +68,13 @@ class Measured:
         return shown if self.temperature is None else f"{shown} ({self.temperature:.2g})"
 
 
-def measured(
+def join_seeds(
     values: Sequence[float], interval: tuple[float, float] | None = None, temperature: float | None = None
 ) -> Measured | None:
     """Join the values of the seeds; None where there are none. The interval counts for one seed only.
 
     Examples:
-        >>> measured([1.0, 3.0])
+        >>> join_seeds([1.0, 3.0])
         Measured(value=2.0, seeds=2, spread=1.4142135623730951, interval=None, temperature=None)
     """
     if not values:
@@ -84,12 +84,12 @@ def measured(
     return Measured(statistics.fmean(values), len(values), statistics.stdev(values), None, temperature)
 
 
-def measured_rows(rows: Sequence[Row]) -> Measured | None:
+def join_rows(rows: Sequence[Row]) -> Measured | None:
     """Join the rows of one figure, one per seed; None where there are none."""
     temperatures = [row.temperature for row in rows if row.temperature is not None]
     bounds = [(row.low, row.high) for row in rows if row.low is not None and row.high is not None]
     temperature = statistics.fmean(temperatures) if temperatures else None
-    return measured([row.value for row in rows], bounds[0] if bounds else None, temperature)
+    return join_seeds([row.value for row in rows], bounds[0] if bounds else None, temperature)
 
 
 @dataclass(frozen=True)

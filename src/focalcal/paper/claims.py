@@ -34,9 +34,9 @@ class Claim:
         """Return the numbers of one case, without intervals; of one on each side where cases differ.
 
         Examples:
-            >>> judged("Water is wet.", [(True, "at 10 [9, 11] °C"), (True, "at 20 °C")]).example()
+            >>> judge("Water is wet.", [(True, "at 10 [9, 11] °C"), (True, "at 20 °C")]).example()
             'at 10 °C (and 1 more)'
-            >>> judged("Water is wet.", [(True, "at 10 °C"), (False, "at −10 °C"), (True, "at 20 °C")]).example()
+            >>> judge("Water is wet.", [(True, "at 10 °C"), (False, "at −10 °C"), (True, "at 20 °C")]).example()
             'yes: at 10 °C; no: at −10 °C'
         """
         if not self.cases:
@@ -48,7 +48,7 @@ class Claim:
         return next(iter(firsts.values())) + (f" (and {more} more)" if more else "")
 
 
-def judged(text: str, outcomes: Iterable[Case], nothing: str = "no such runs") -> Claim:
+def judge(text: str, outcomes: Iterable[Case], nothing: str = "no such runs") -> Claim:
     """Judge a claim by cases, such as results of several data sets.
 
     Args:
@@ -57,11 +57,11 @@ def judged(text: str, outcomes: Iterable[Case], nothing: str = "no such runs") -
         nothing: Why it cannot be tested where there is no case.
 
     Examples:
-        >>> judged("Water is wet.", [(True, "at 10 °C"), (False, "at −10 °C")]).verdict
+        >>> judge("Water is wet.", [(True, "at 10 °C"), (False, "at −10 °C")]).verdict
         'holds in 1 of 2'
-        >>> judged("Water is wet.", [(True, "at 10 °C"), (None, "at 0 °C")]).verdict
+        >>> judge("Water is wet.", [(True, "at 10 °C"), (None, "at 0 °C")]).verdict
         'holds in 1 of 2, undecided in 1'
-        >>> judged("Water is wet.", [(None, "at 0 °C")]).verdict
+        >>> judge("Water is wet.", [(None, "at 0 °C")]).verdict
         'undecided'
     """
     cases = list(outcomes)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from focalcal.paper.cells import PUBLISHED_ONLY, Cell, Measured, TableLine, measured
-from focalcal.paper.claims import Claim, judged
+from focalcal.paper.cells import PUBLISHED_ONLY, Cell, Measured, TableLine, join_seeds
+from focalcal.paper.claims import Claim, judge
 from focalcal.paper.published import Published, published_table
 from focalcal.paper.result_folders import KeptRun, ResultSet
 from focalcal.paper.run_groups import need_test
@@ -76,8 +76,8 @@ def _cells(
 
 def _join(chosen: Sequence[Epoch], metric: str) -> Measured | None:
     if metric == "epoch":
-        return measured([float(epoch["epoch"] + 1) for epoch in chosen])
-    return measured([100 * float(epoch["test"][metric]) for epoch in chosen])
+        return join_seeds([float(epoch["epoch"] + 1) for epoch in chosen])
+    return join_seeds([100 * float(epoch["test"][metric]) for epoch in chosen])
 
 
 def early_stopping_claims(results: Sequence[ResultSet]) -> list[Claim]:
@@ -85,7 +85,7 @@ def early_stopping_claims(results: Sequence[ResultSet]) -> list[Claim]:
     chosen = [(name, {loss: _choose(runs[loss]) for loss in runs}) for name, runs in _both(results)]
     nothing = "no result has both losses measured on the test set after every epoch; record.test_every=1 does that"
     return [
-        judged(
+        judge(
             "By every criterion the epoch of FLSD-53 has a lower error and ECE than that of cross-entropy.",
             [
                 (
@@ -98,7 +98,7 @@ def early_stopping_claims(results: Sequence[ResultSet]) -> list[Claim]:
             ],
             nothing,
         ),
-        judged(
+        judge(
             "Stopping by ECE gives cross-entropy a lower ECE at the cost of a higher error.",
             [
                 (
@@ -110,7 +110,7 @@ def early_stopping_claims(results: Sequence[ResultSet]) -> list[Claim]:
             ],
             nothing,
         ),
-        judged(
+        judge(
             "Even without early stopping FLSD-53 has a lower ECE than cross-entropy with any criterion.",
             [
                 (

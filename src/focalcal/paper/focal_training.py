@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from focalcal.paper.claims import Case, Claim, judged, of_every_seed
+from focalcal.paper.claims import Case, Claim, judge, of_every_seed
 from focalcal.paper.loss_comparison import short
 from focalcal.paper.miscalibration import least_nll, measured_split, recorded_runs
 from focalcal.paper.result_folders import KeptRun, ResultSet
@@ -46,31 +46,31 @@ def _share_of_epochs(plain: KeptRun, focal: KeptRun, key: str) -> float:
 def focal_training_claims(results: Sequence[ResultSet]) -> list[Claim]:
     """Judge the paper's comparison of focal losses with cross-entropy by epoch."""
     return [
-        judged(
+        judge(
             "The test NLL rises less from its minimum with focal loss (γ = 3) than with cross-entropy.",
             [pairs.case(partial(_rise, key="nll")) for pairs in _pairs(results)],
         ),
-        judged(
+        judge(
             "The NLL of wrongly classified samples rises less with focal loss (γ = 3), too.",
             [pairs.case(partial(_rise, key="nll_wrong")) for pairs in _pairs(results)],
         ),
-        judged(
+        judge(
             "The NLL of rightly classified samples is higher with focal loss throughout: it is less sure of them.",
             [pairs.case(partial(_throughout, key="nll_right")) for pairs in _pairs(results)],
         ),
-        judged(
+        judge(
             "The entropy of wrong predictions is higher with focal loss throughout.",
             [pairs.case(partial(_throughout, key="entropy_wrong")) for pairs in _pairs(results)],
         ),
-        judged(
+        judge(
             "The norm of the last layer's weights is larger with focal loss at first, and smaller in the end.",
             [pairs.case(_reversal) for pairs in _pairs(results, _FOCAL)],
         ),
-        judged(
+        judge(
             "The features' norms keep one order throughout: cross-entropy > γ = 1 > γ = 2 > γ = 3.",
             list(_feature_order(results)),
         ),
-        judged(
+        judge(
             "Gradient norms are alike at first (within 25%); later those of focal loss are smaller.",
             [
                 pairs.case(_gradients)

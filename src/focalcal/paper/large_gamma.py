@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from focalcal.paper.claims import Claim, judged
+from focalcal.paper.claims import Claim, judge
 from focalcal.paper.loss_comparison import against, figure, short
 from focalcal.paper.result_folders import ResultSet
 
@@ -46,13 +46,13 @@ def large_gamma_claims(results: Sequence[ResultSet]) -> list[Claim]:
     """Judge what the paper expects of γ ≥ 7."""
     nothing = "no run has γ = 7 or 10; focalcal sweep RECIPE --losses cross-entropy,fl-3,fl-7,fl-10 makes them"
     return [
-        judged(
+        judge(
             "With γ = 7 or 10 gradients die early and training fails: most training samples are wrong in the end.",
             list(_failures(results)),
             nothing,
         ),
-        judged("Predictions stay ambiguous: the network is under-confident.", list(_under(results)), nothing),
-        judged(
+        judge("Predictions stay ambiguous: the network is under-confident.", list(_under(results)), nothing),
+        judge(
             "A larger γ does not give a lower ECE any more: γ = 10 has a higher one than γ = 3.",
             against(results, "fl-10", "fl-3", "ece", "pre", claim="higher"),
             nothing,

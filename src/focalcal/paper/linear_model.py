@@ -8,7 +8,7 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from focalcal.gamma import gradient_factor
-from focalcal.paper.claims import Claim, judged
+from focalcal.paper.claims import Claim, judge
 
 Array = npt.NDArray[np.float64]
 
@@ -108,11 +108,11 @@ def linear_claims(seeds: int = 20) -> list[Claim]:
     shares = {loss: np.array([np.mean(runs[loss].mistake_confidence > 0.9) for runs in found]) for loss in GAMMAS}
     means = {loss: np.array([runs[loss].mistake_confidence.mean() for runs in found]) for loss in GAMMAS}
     return [
-        judged(
+        judge(
             "The norms of weights and logits become larger with cross-entropy than with the focal loss.",
             [(bool((ratios > 1).all()), f"weights {_spread(ratios)} times, logits {_spread(logits)} times as large")],
         ),
-        judged(
+        judge(
             "With cross-entropy the norm of the weights blows up.",
             [
                 (
@@ -121,11 +121,11 @@ def linear_claims(seeds: int = 20) -> list[Claim]:
                 )
             ],
         ),
-        judged(
+        judge(
             "Both losses give the same decision boundary.",
             [(bool(np.median(angles) < 5), f"the boundaries differ by {_spread(angles)} degrees")],
         ),
-        judged(
+        judge(
             "Cross-entropy is almost always more than 90% confident when it is wrong, the focal loss much less often.",
             [
                 (

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from focalcal.paper.cells import Measured, measured_rows
+from focalcal.paper.cells import Measured, join_rows
 from focalcal.paper.claims import Case
 from focalcal.paper.result_folders import ResultSet
 from focalcal.paper.table_names import METHOD_TITLES
@@ -28,7 +28,7 @@ def figure(
     """
     rows = selected_rows(result.rows_by_nll if by_nll else result.rows)
     own = [row for row in rows if (row.method, row.metric, row.temperature_scaling) == (loss, metric, scaling)]
-    return measured_rows([row for row in own if row.dataset.partition("/")[2] == data])
+    return join_rows([row for row in own if row.dataset.partition("/")[2] == data])
 
 
 def selected_rows(rows: Sequence[Row]) -> list[Row]:

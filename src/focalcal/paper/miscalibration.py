@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from focalcal.paper.claims import Case, Claim, judged, of_every_seed
+from focalcal.paper.claims import Case, Claim, judge, of_every_seed
 from focalcal.paper.result_folders import KeptRun, ResultSet
 
 _LOSS = "cross-entropy"
@@ -40,20 +40,20 @@ def miscalibration_claims(results: Sequence[ResultSet]) -> list[Claim]:
 
     snapshots = [(result, [run for run in runs if len(run.snapshots) > 1]) for result, runs in found]
     return [
-        judged(
+        judge(
             "With cross-entropy the test NLL rises again after its minimum, while the training NLL keeps falling.",
             cases(_nll_rises),
         ),
-        judged(
+        judge(
             "Only wrongly classified samples cause that rise: the NLL of the right ones keeps falling.",
             cases(_wrong_samples_cause_it),
         ),
-        judged("With cross-entropy the test ECE rises together with the test NLL.", cases(_ece_rises)),
-        judged(
+        judge("With cross-entropy the test ECE rises together with the test NLL.", cases(_ece_rises)),
+        judge(
             "The entropy of right and of wrong predictions falls: the network grows surer of its mistakes.",
             cases(_entropy_falls),
         ),
-        judged(
+        judge(
             "Training samples move to the highest bin of confidence, also once the training accuracy is 100%.",
             [of_every_seed(result.name, [_snapshots(run) for run in runs]) for result, runs in snapshots if runs],
             "no run recorded the training set; record.snapshots_at does",

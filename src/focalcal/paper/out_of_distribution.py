@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from focalcal.metrics.ood import Score, ood_evaluate
-from focalcal.paper.claims import Claim, judged
+from focalcal.paper.claims import Claim, judge
 from focalcal.paper.loss_comparison import figure, short
 from focalcal.paper.result_folders import ResultSet, load_scaled
 from focalcal.sweeps.finished import OOD_SPLITS
@@ -75,22 +75,22 @@ def severity_records(results: Sequence[ResultSet]) -> list[dict[str, Any]]:
 def ood_claims(results: Sequence[ResultSet]) -> list[Claim]:
     """Judge the paper's claims on out-of-distribution data."""
     return [
-        judged(
+        judge(
             "FL-3 or FLSD-53 has the highest AUROC, before temperature scaling.",
             list(_highest(results, "pre", "pre")),
             "no network is accurate enough",
         ),
-        judged(
+        judge(
             "FL-3 or FLSD-53 has the highest AUROC, after temperature scaling.",
             list(_highest(results, "post", "post")),
             "no network is accurate enough",
         ),
-        judged(
+        judge(
             "Focal loss without temperature scaling beats the other losses with it.",
             list(_highest(results, "pre", "post")),
             "no network is accurate enough",
         ),
-        judged(
+        judge(
             "Temperature scaling does not calibrate under shift: on the noisiest CIFAR-10-C the scaled ECE of "
             "cross-entropy is far above that on the test set.",
             list(_shift(results)),

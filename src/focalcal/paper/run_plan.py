@@ -72,7 +72,7 @@ class NeededRuns:
     seconds: float | None
     source: str
 
-    def needed(self) -> list[PlannedRun]:
+    def list_runs(self) -> list[PlannedRun]:
         """Return the runs that are needed, finished ones among them."""
         return [run for run in self.plan.runs() if run.loss in self.losses]
 
@@ -168,7 +168,7 @@ def measure_speed(recipe: Recipe) -> float:
 def describe(needed: Sequence[NeededRuns]) -> Iterator[dict[str, str | int | float | None]]:
     """Describe each run: what is done of it, and the estimated hours of the rest."""
     for one in needed:
-        for run in one.needed():
+        for run in one.list_runs():
             done = run.recipe.epochs if run.is_finished else len(read_history(run.files.history))
             left = None if one.seconds is None else (run.recipe.epochs - done) * one.seconds / 3600
             state = "finished" if run.is_finished else f"{done} of {run.recipe.epochs} epochs" if done else "to be run"

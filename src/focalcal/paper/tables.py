@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from focalcal.paper.cells import PUBLISHED_ONLY, Cell, TableLine, measured_rows
+from focalcal.paper.cells import PUBLISHED_ONLY, Cell, TableLine, join_rows
 from focalcal.paper.early_stopping import early_stopping_lines
 from focalcal.paper.published import PublishedRow, published_rows, published_table
 from focalcal.paper.result_folders import ResultSet
@@ -171,7 +171,7 @@ def _line(
             key = (*place, method, metric, scaling)
             own = [row for row in rows if (row.method, row.metric, row.temperature_scaling) == key[2:]]
             marks = tuple(note.mark for note in notes if key in note.keys)
-            cells.append(Cell(printed.get(key), measured_rows(own), notes=marks))
+            cells.append(Cell(printed.get(key), join_rows(own), notes=marks))
     return TableLine((*place, PUBLISHED_ONLY if result is None else result.name), tuple(cells))
 
 

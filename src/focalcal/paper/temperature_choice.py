@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from focalcal.paper.claims import Claim, judged
+from focalcal.paper.claims import Claim, judge
 from focalcal.paper.loss_comparison import selected_rows
 from focalcal.paper.result_folders import ResultSet
 
@@ -58,7 +58,7 @@ def temperature_claims(results: Sequence[ResultSet]) -> list[Claim]:
                 )
             )
     return [
-        judged(
+        judge(
             "T by the grid on validation ECE gives a lower test ECE than T by validation NLL.",
             cases,
         )

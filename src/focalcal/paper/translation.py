@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from focalcal.paper.cells import Measured
-from focalcal.paper.claims import Case, Claim, all_hold, judged
+from focalcal.paper.claims import Case, Claim, all_hold, judge
 from focalcal.paper.loss_comparison import against, figure, is_lower, short
 from focalcal.paper.result_folders import ResultSet
 from focalcal.sweeps.bleu_differences import find_difference
@@ -18,17 +18,17 @@ def translation_claims(results: Sequence[ResultSet]) -> list[Claim]:
     """Judge the paper's claims; its data is WMT14, so results on other data say so by their names."""
     found = [result for result in results if result.curves]
     return [
-        judged(
+        judge(
             "Focal loss (γ = 1) has a lower ECE than cross-entropy in translation, before temperature scaling.",
             _ece(found, "pre", _OTHERS[:1]),
             _NOTHING,
         ),
-        judged("It has a lower ECE than label smoothing (0.1), too.", _ece(found, "pre", _OTHERS[1:]), _NOTHING),
-        judged("After scaling it still has the lowest ECE of the three.", _ece(found, "post", _OTHERS), _NOTHING),
-        judged("Focal loss (γ = 1) has the highest BLEU of the three.", _bleu(found), _NOTHING),
-        judged("The best temperature of focal loss (γ = 1) is 1.", _temperature(found, _FOCAL), _NOTHING),
-        judged("The best temperature of label smoothing (0.1) is 1.", _temperature(found, "ls-0.1"), _NOTHING),
-        judged(
+        judge("It has a lower ECE than label smoothing (0.1), too.", _ece(found, "pre", _OTHERS[1:]), _NOTHING),
+        judge("After scaling it still has the lowest ECE of the three.", _ece(found, "post", _OTHERS), _NOTHING),
+        judge("Focal loss (γ = 1) has the highest BLEU of the three.", _bleu(found), _NOTHING),
+        judge("The best temperature of focal loss (γ = 1) is 1.", _temperature(found, _FOCAL), _NOTHING),
+        judge("The best temperature of label smoothing (0.1) is 1.", _temperature(found, "ls-0.1"), _NOTHING),
+        judge(
             "BLEU is highest at about the temperature at which validation ECE is lowest (within 0.2, or not "
             "significantly lower there).",
             _peaks(found),

@@ -78,7 +78,7 @@ class ConfidenceCells:
         ):
             row += sum_by_index(cell, len(row), values)
 
-    def ranked(self) -> RankedConfidence:
+    def rank(self) -> RankedConfidence:
         """Return the cells that hold something."""
         mass, correct, confidence = self._sums[:, self._sums[0] > 0]
         return RankedConfidence(confidence / mass, mass, correct, self._samples)

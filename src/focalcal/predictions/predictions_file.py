@@ -18,7 +18,7 @@ from focalcal.base.files import regular_file
 from focalcal.base.measures import Of
 from focalcal.base.notices import PredictionsWarning
 from focalcal.base.remote import LocalCopy, is_remote
-from focalcal.base.suggestions import shortened
+from focalcal.base.suggestions import shorten
 from focalcal.predictions.checks import Where, check_some_weight
 from focalcal.predictions.confidence_pairs import prepare_pairs
 from focalcal.predictions.construction import check_whole
@@ -373,7 +373,7 @@ def reading(path: Path, broken: tuple[type[Exception], ...] = ()) -> Iterator[No
 def _first_sentence(error: Exception) -> str:
     """Return the first sentence of a library's message; some have several, on several lines."""
     sentence = " ".join(str(error).split()).split(". ")[0].rstrip(".") or type(error).__name__
-    return shortened(sentence, _LONGEST_REASON)
+    return shorten(sentence, _LONGEST_REASON)
 
 
 def check_exists(path: Path) -> None:

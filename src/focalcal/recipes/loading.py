@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from focalcal.base.files import read_text
-from focalcal.base.suggestions import nearest_name, shortened
+from focalcal.base.suggestions import nearest_name, shorten
 from focalcal.loss_names import problem_of_loss
 from focalcal.recipes.merging import merge, nest
 from focalcal.recipes.recipe import Recipe
@@ -155,7 +155,7 @@ def _not_found(name: str, is_file: bool, above: list[str]) -> str:
     if not name:
         names = "`focalcal recipes` lists them, and a file of your own ends in .yaml"
         return f"The name of a recipe{wanted} is empty; {names}."
-    shown = shortened(name)
+    shown = shorten(name)
     if is_file:
         return f"There is no recipe file {shown}{wanted}."
     nearest = nearest_name(name, recipe_names())

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from focalcal.base.suggestions import shortened
+from focalcal.base.suggestions import shorten
 from focalcal.recipes.yaml import parse_yaml
 
 # Groups that may be written as their name alone, and whose other keys belong to that name.
@@ -96,12 +96,12 @@ def _pair(text: Any) -> tuple[str, Any]:
     key, sign, value = text.partition("=")
     if not sign or not all(key.split(".")):
         raise ValueError(
-            f"{shortened(repr(text))} is not a change of a recipe; write key=value, such as loss=flsd-53 or "
+            f"{shorten(repr(text))} is not a change of a recipe; write key=value, such as loss=flsd-53 or "
             "optimizer.lr=0.05."
         )
     try:
         return key, parse_yaml(value)
     except ValueError as error:
         if value.lstrip()[:1] in _MEANT_AS_YAML:
-            raise ValueError(f"The value of {key}={shortened(value, 80)} is {error}; correct it.") from None
+            raise ValueError(f"The value of {key}={shorten(value, 80)} is {error}; correct it.") from None
         return key, value  # a text that happens to have a colon or a quotation mark in it

@@ -6,7 +6,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from focalcal.base.suggestions import nearest_name, shortened
+from focalcal.base.suggestions import nearest_name, shorten
 from focalcal.recipes.task_settings import FUNCTION, KNOWN
 
 # What people write who come from elsewhere.
@@ -73,7 +73,7 @@ def _problems(details: ErrorDetails, of: type[BaseModel]) -> list[str]:
 
 
 def _show(given: Any) -> str:
-    return shortened(repr(given))
+    return shorten(repr(given))
 
 
 def _demand(details: ErrorDetails) -> str:

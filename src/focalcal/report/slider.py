@@ -127,7 +127,7 @@ class _StopSums:
 
     def _rank(self) -> RankedConfidence:
         if self._fine is not None:
-            return self._fine.ranked()
+            return self._fine.rank()
         kept = self._kept or []
         weights = [part.weight for part in kept if part.weight is not None]
         joined = ConfidenceSamples(

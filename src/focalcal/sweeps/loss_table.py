@@ -84,7 +84,7 @@ def best_losses(found: Figures, losses: Sequence[str]) -> dict[tuple[str, str], 
 
 
 def find_ties(
-    scored: Sequence[ScoredEpoch], best: Mapping[tuple[str, str], str], *, samples: int, level: float
+    scored: Sequence[ScoredEpoch], best: Mapping[tuple[str, str], str], *, bootstrap: int, level: float
 ) -> Ties:
     """Find, for each figure, the best loss and those that are statistically indistinguishable from it.
 
@@ -94,14 +94,14 @@ def find_ties(
     Args:
         scored: One per loss and seed; a loss may have fewer seeds than another.
         best: The best loss of each (metric, scaling).
-        samples: Number of resamples and of permutations.
+        bootstrap: Number of resamples and of permutations.
         level: Level of the intervals and the tests.
     """
     everyone = {one.method for one in scored}
     found: dict[tuple[str, str], frozenset[str]] = {}
     for key, reference in best.items():
         by_seed = [models for models in _by_seed(scored, key[1]) if reference in models]
-        worse = [_worse(key, reference, models, samples, level) for models in by_seed]
+        worse = [_worse(key, reference, models, bootstrap, level) for models in by_seed]
         verdicts = {
             loss: [loss in losers for models, losers in zip(by_seed, worse, strict=True) if loss in models]
             for loss in everyone
@@ -119,12 +119,12 @@ def _by_seed(scored: Iterable[ScoredEpoch], scaling: str) -> list[dict[str, Pred
 
 
 def _worse(
-    key: tuple[str, str], reference: str, models: Mapping[str, Predictions], samples: int, level: float
+    key: tuple[str, str], reference: str, models: Mapping[str, Predictions], bootstrap: int, level: float
 ) -> set[str]:
     if len(models) < 2:
         return set()
     found = compare_many(
-        models, reference=reference, metrics=[key[0]], bootstrap=samples, permutations=samples, level=level
+        models, reference=reference, metrics=[key[0]], bootstrap=bootstrap, permutations=bootstrap, level=level
     )
     return {one.names[0] for one in found if one[key[0]].is_significant and one[key[0]].difference > 0}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from focalcal.base.files import atomic_writer, read_text
-from focalcal.sweeps.result_rows import written
+from focalcal.sweeps.result_rows import write_value
 
 Record = TypeVar("Record")
 
@@ -19,7 +19,7 @@ def write_records(path: Path, kind: type[Record], records: Iterable[Record]) -> 
         records: In their order.
     """
     names = list(get_type_hints(kind))
-    lines = [",".join(names), *(",".join(str(written(getattr(one, name))) for name in names) for one in records)]
+    lines = [",".join(names), *(",".join(str(write_value(getattr(one, name))) for name in names) for one in records)]
     with atomic_writer(path) as file:
         file.write(("\n".join(lines) + "\n").encode())
 

@@ -132,7 +132,7 @@ def measure(
     losses = tuple(loss for loss in order if any(one.method == loss for one in shown))
     found = average_figures([row for one in shown for row in one.rows if not row.is_out_of_distribution])
     best = best_losses(found, losses)
-    tied = find_ties(shown, best, samples=bootstrap or 1000, level=level) if len(losses) > 1 else {}
+    tied = find_ties(shown, best, bootstrap=bootstrap or 1000, level=level) if len(losses) > 1 else {}
     return SweepResult(
         title=f"{title(runs[0].data)}, {title(runs[0].model)}",
         losses=losses,

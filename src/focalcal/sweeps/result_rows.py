@@ -90,12 +90,12 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
     table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     table.writeheader()
     for row in rows:
-        table.writerow({name: written(value) for name, value in asdict(row).items()})
+        table.writerow({name: write_value(value) for name, value in asdict(row).items()})
     with atomic_writer(path) as file:
         file.write(text.getvalue().encode())
 
 
-def written(value: object) -> object:
+def write_value(value: object) -> object:
     """Write a value as the csv file has it: numbers with six digits, nothing for None."""
     if isinstance(value, float):
         return f"{value:.6g}"

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 
 from focalcal.base.files import atomic_writer, check_links, make_folder, parse_json, read_text
-from focalcal.base.suggestions import shortened
+from focalcal.base.suggestions import shorten
 from focalcal.recipes import Recipe, load_recipe
 from focalcal.sweeps.plan import Plan, PlannedRun
 
@@ -154,7 +154,7 @@ def read_task(file: Path, index: int) -> Task:
         recipe, changes, folder = _parse_task(lines[index])
         path = file.parent / folder
         if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(file.parent)):
-            raise ValueError(f"{shortened(repr(folder))} is not a folder of the sweep, but a link out of it")
+            raise ValueError(f"{shorten(repr(folder))} is not a folder of the sweep, but a link out of it")
     except ValueError as error:
         where = f"{file}, line {index + 1}"
         raise ValueError(f"{where}, is not a task of a sweep ({error}); write the file again.") from error
@@ -175,5 +175,5 @@ def _parse_task(line: str) -> tuple[str, list[str], str]:
     inside = PurePosixPath(folder)
     is_name = "\0" not in folder and all(len(os.fsencode(part)) <= _LONGEST_NAME for part in inside.parts)
     if inside.is_absolute() or ".." in inside.parts or not is_name:
-        raise ValueError(f"{shortened(repr(folder))} is not a folder of the sweep")
+        raise ValueError(f"{shorten(repr(folder))} is not a folder of the sweep")
     return recipe, changes, folder

@@ -117,7 +117,7 @@ class TranslatedRun:
             points.append(CurvePoint(self.run.loss, self.run.seed, val.temperature, *scores))
         return points
 
-    def translated(self) -> Translated:
+    def pick_translations(self) -> Translated:
         """Return the translations at T = 1, at T of the lowest validation ECE and at T of the highest BLEU."""
         calibrated = float(f"{self.temperatures['ece']:.6g}")
         peak = peak_of(self.curve)

@@ -114,6 +114,6 @@ def measure_translators(runs: Sequence[PlannedRun], order: Sequence[str]) -> Tra
         curves += one.curve
         for objective in OBJECTIVES:
             rows[objective] += list(one.rows(objective))
-    differences = measure_differences([one.translated() for one in translated], translated[0].references)
+    differences = measure_differences([one.pick_translations() for one in translated], translated[0].references)
     losses = tuple(loss for loss in order if any(run.loss == loss for run in runs))
     return TranslationResult(rows, curves, differences, losses)

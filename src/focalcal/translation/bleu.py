@@ -39,7 +39,7 @@ class BleuComparison:
     Attributes:
         system: Its name.
         score: Cased BLEU.
-        mean: Mean over the samples.
+        mean: Mean over the resamples.
         half_width: Half the width of the 95% confidence interval around the mean.
         p_value: sacrebleu's, of the size of the difference to the first system; None for the first itself. Of two
             equally good systems about one pair in four has one below 0.10: it is not a two-sided p-value.
@@ -94,7 +94,7 @@ def bleu_interval(
     references: Sequence[str],
     *,
     level: float = 0.90,
-    samples: int = 1000,
+    bootstrap: int = 1000,
     seed: int = 0,
 ) -> tuple[float, float]:
     """Compute a percentile bootstrap interval of cased BLEU: sentences are drawn, their counts of n-grams added up.
@@ -103,11 +103,11 @@ def bleu_interval(
         translations: Translations by a system.
         references: Translations by people.
         level: Level of the interval.
-        samples: Bootstrap samples.
+        bootstrap: Number of resamples.
         seed: Seed for the draws.
     """
     _check_counts({"translations": translations}, references)
-    return _interval(_resampled_scores([translations], references, samples, seed)[:, 0], level)
+    return _interval(_resampled_scores([translations], references, bootstrap, seed)[:, 0], level)
 
 
 def measure_change(
@@ -116,7 +116,7 @@ def measure_change(
     references: Sequence[str],
     *,
     level: float = 0.90,
-    samples: int = 10_000,
+    bootstrap: int = 10_000,
     seed: int = 0,
 ) -> BleuChange:
     """Measure by how much BLEU differs from that of a baseline, with the same sentences drawn for both.
@@ -126,15 +126,15 @@ def measure_change(
         baseline: Translations by another system.
         references: Translations by people.
         level: Level of the interval.
-        samples: Bootstrap samples.
+        bootstrap: Number of resamples.
         seed: Seed for the draws.
     """
     _check_counts({"translations": translations, "baseline": baseline}, references)
-    scores = _resampled_scores([translations, baseline], references, samples, seed)
+    scores = _resampled_scores([translations, baseline], references, bootstrap, seed)
     changes = scores[:, 0] - scores[:, 1]
     value = measure_bleu(translations, references).score - measure_bleu(baseline, references).score
     tail = min(int((changes <= 0).sum()), int((changes >= 0).sum()))
-    return BleuChange(value, _interval(changes, level), min(1.0, 2 * (tail + 1) / (samples + 1)))
+    return BleuChange(value, _interval(changes, level), min(1.0, 2 * (tail + 1) / (bootstrap + 1)))
 
 
 def _interval(values: npt.NDArray[np.float64], level: float) -> tuple[float, float]:
@@ -143,9 +143,9 @@ def _interval(values: npt.NDArray[np.float64], level: float) -> tuple[float, flo
 
 
 def _resampled_scores(
-    systems: Sequence[Sequence[str]], references: Sequence[str], samples: int, seed: int
+    systems: Sequence[Sequence[str]], references: Sequence[str], bootstrap: int, seed: int
 ) -> npt.NDArray[np.float64]:
-    """Compute BLEU (samples, systems) of resampled test sets, the same sentences for every system."""
+    """Compute BLEU (resamples, systems) of resampled test sets, the same sentences for every system."""
     metrics = _sacrebleu().metrics
     # The counts of a sentence do not depend on the effective order, which sacrebleu wants for single sentences.
     per_sentence = metrics.BLEU(effective_order=True)
@@ -157,8 +157,8 @@ def _resampled_scores(
         [[[one.sys_len, one.ref_len, *one.counts, *one.totals] for one in each] for each in scores], dtype=np.int64
     )
     generator, shares = np.random.default_rng(seed), np.full(len(references), 1 / len(references))
-    found = np.empty((samples, len(systems)))
-    for row in range(samples):
+    found = np.empty((bootstrap, len(systems)))
+    for row in range(bootstrap):
         draw = generator.multinomial(len(references), shares)
         found[row] = [_bleu_of(metrics.BLEU, draw @ each) for each in counts]
     return found
@@ -172,14 +172,14 @@ def _bleu_of(bleu: Any, sums: npt.NDArray[np.int64]) -> float:
 
 
 def compare_bleu(
-    systems: Mapping[str, Sequence[str]], references: Sequence[str], *, samples: int = 1000, seed: int = 12345
+    systems: Mapping[str, Sequence[str]], references: Sequence[str], *, bootstrap: int = 1000, seed: int = 12345
 ) -> list[BleuComparison]:
     """Compare systems with the first one by sacrebleu's paired bootstrap, and measure the differences.
 
     Args:
         systems: Translations of the same sentences by the name of the system; the first is the baseline.
         references: Translations by people.
-        samples: Bootstrap samples; `measure_change` takes ten times as many, as its interval needs them.
+        bootstrap: Number of resamples; `measure_change` takes ten times as many, as its interval needs them.
         seed: Seed for the draws.
 
     Returns:
@@ -194,7 +194,7 @@ def compare_bleu(
     named: list[tuple[str, Sequence[str]]] = [(name, list(texts)) for name, texts in systems.items()]
     metric = {"BLEU": sacrebleu.metrics.BLEU(references=[list(references)])}
     with _seed(seed):
-        test = PairedTest(named, metric, references=None, test_type="bs", n_samples=samples)
+        test = PairedTest(named, metric, references=None, test_type="bs", n_samples=bootstrap)
         found: Any = test()[1]
     first = named[0][1]
     return [
@@ -204,14 +204,16 @@ def compare_bleu(
             float(one.mean),
             float(one.ci),
             _p_value(one.p_value, texts, first),
-            None if one.p_value is None else measure_change(texts, first, references, samples=10 * samples, seed=seed),
+            None
+            if one.p_value is None
+            else measure_change(texts, first, references, bootstrap=10 * bootstrap, seed=seed),
         )
         for (name, texts), one in zip(named, found["BLEU"], strict=True)
     ]
 
 
 def _p_value(found: float | None, texts: Sequence[str], baseline: Sequence[str]) -> float | None:
-    """Return 1 for the very translations of the baseline, of which sacrebleu says 1 / (samples + 1)."""
+    """Return 1 for the very translations of the baseline, of which sacrebleu says 1 / (resamples + 1)."""
     if found is None:
         return None
     return 1.0 if texts == baseline else float(found)

@@ -72,7 +72,7 @@ class UnpairedSet:
         assert self.replicates is not None
         return self.replicates.estimates[metric]
 
-    def averaged(self, metric: str) -> float:
+    def count_averaged(self, metric: str) -> float:
         """Return how many samples the metric is a mean over."""
         parts = _AVERAGED_OVER.get(metric)
         share = 1.0 if parts is None else sum(float(getattr(self._means, part)) for part in parts)
@@ -191,7 +191,7 @@ def _standard_error(one: UnpairedSet, metric: str) -> float:
     values = one.replicates.values[metric]
     if not np.isfinite(values).all():
         return math.nan
-    return math.hypot(float(values.std()), 1 / (one.averaged(metric) + 2) if METRICS[metric].is_share else 0.0)
+    return math.hypot(float(values.std()), 1 / (one.count_averaged(metric) + 2) if METRICS[metric].is_share else 0.0)
 
 
 def check_alike(models: Mapping[str, Predictions]) -> None:

@@ -147,7 +147,7 @@ class _Resampled:
         return self._streamed.replicates(list(values), self._request.resamples).moved_to(values)
 
     def _of_samples(self, names: list[str]) -> Replicates:
-        stats = self._store.joined()
+        stats = self._store.join()
         drawn = drawable(stats.weight, len(stats))
         counts = bootstrap_counts(drawn, self._request.resamples, self._request.seed, _BYTES_OF_COUNTS // len(stats))
         resampler = resample_samples([], names, self._request.bins, [stats])

@@ -268,7 +268,7 @@ class ConfidenceSketch:
         }
         return Ranking(self.samples, lambda column: columns[column].numpy(), self.bins)
 
-    def ranked(self) -> RankedUnits:
+    def rank(self) -> RankedUnits:
         """Return what intervals need of the order of confidence; of cells their middles stand for what they hold."""
         self.settle()
         if self.cells is None:

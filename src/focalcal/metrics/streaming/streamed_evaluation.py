@@ -44,7 +44,7 @@ class _StreamedGaps:
 
     @cached_property
     def ranked(self) -> RankedUnits:
-        return self.sketch.ranked()
+        return self.sketch.rank()
 
 
 def possible_metrics(data: StreamedSamples) -> list[str]:

@@ -93,7 +93,7 @@ class StreamedSamples:
             self.sums.add_classes(stats, probs, fold[start : start + len(stats)])
             store.add(stats)
             start += len(stats)
-        joined = store.joined()
+        joined = store.join()
         self.sums.add(joined, fold)
         self.sketch.add(joined, fold)
         if preds.clusters is not None:

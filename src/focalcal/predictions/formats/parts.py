@@ -15,7 +15,7 @@ from torch import Tensor
 
 from focalcal.base.files import parse_json
 from focalcal.base.measures import Of
-from focalcal.base.suggestions import shortened
+from focalcal.base.suggestions import shorten
 from focalcal.predictions.checks import largest_row_sum_error, row_sum_tolerance
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.groups import PREDICTED, GroupColumn
@@ -238,7 +238,7 @@ def _read_number(text: Mapping[str, str], name: str) -> float | None:
     except ValueError:
         number = math.nan
     if number is not None and not 0 <= number < math.inf:
-        raise ValueError(f"its metadata is corrupt: {name} must be a number, not {shortened(repr(text[name]))}.")
+        raise ValueError(f"its metadata is corrupt: {name} must be a number, not {shorten(repr(text[name]))}.")
     return number
 
 
