@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,6 +42,21 @@ def test_what_is_written_where(whole):
         r"digits/mlp: epoch 3/40  loss [\d.]+, validation error [\d.]+%, NLL [\d.]+, ECE [\d.]+%  \d+:\d\d left",
         lines[2],
     )
+
+
+def test_a_figure_that_is_infinite_is_called_so(whole, tmp_path):
+    """JSON has no infinity: null stands there, which the summary could not write."""
+    shutil.copytree(whole[0], tmp_path / "run")
+    file = tmp_path / "run" / "evaluation.json"
+    content = json.loads(file.read_text())
+    content["splits"]["test"]["before"]["nll"] = None
+    file.write_text(json.dumps(content))
+    ran = subprocess.run(
+        command(*RECIPE, "--out", tmp_path / "run", "--resume"),
+        capture_output=True, env=ENVIRONMENT, timeout=240, text=True,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert re.search(r"error [\d.]+%, NLL infinite, ECE [\d.]+%; after", ran.stdout)
 
 
 def interrupt(out, number, *more):

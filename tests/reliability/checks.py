@@ -2,12 +2,15 @@
 
 import contextlib
 import io
+import re
 import signal
 import sys
+import traceback
 from pathlib import Path
 
 import torch
 
+import focalcal
 from focalcal.cli import app
 from focalcal.cli.failures import run as run_command
 from focalcal.predictions import Predictions
@@ -28,11 +31,25 @@ def refused_or(path: Path, read, *, named: bool = True):
         return read()
     except REFUSALS as error:
         message = str(error)
+        check_said_by_us(error)
         if not message or len(message) > LONGEST_MESSAGE:
             raise Failure(f"a refusal of {len(message)} characters") from error
         if named and path.name not in message:
             raise Failure(f"a refusal that does not name the file: {message[:300]}") from error
         return None
+
+
+def check_said_by_us(error: BaseException) -> None:
+    """Refuse an error that looks like a refusal and is none: no ``raise`` of focalcal's made it."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    if not _is_ours(last.filename) or not (last.line or "").startswith("raise"):
+        raise Failure(
+            f"not a sentence of ours, from {Path(last.filename).name}, line {last.lineno}: {error}"
+        ) from error
+
+
+def _is_ours(filename: str) -> bool:
+    return Path(filename).is_relative_to(Path(focalcal.__file__).parent)
 
 
 def check_nothing_lost(sample: Sample, path: Path, loaded: Predictions) -> None:
@@ -56,7 +73,7 @@ def check_nothing_lost(sample: Sample, path: Path, loaded: Predictions) -> None:
 
 def run_cli(*arguments) -> int:
     """Run a command in this process: it may succeed, fail or refuse, in one sentence, and never by a bug."""
-    before, sys.argv = sys.argv, ["focalcal", *map(str, arguments)]
+    before, sys.argv = sys.argv, ["focalcal", "--traceback", *map(str, arguments)]
     out, err = io.StringIO(), io.StringIO()
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -65,9 +82,18 @@ def run_cli(*arguments) -> int:
         sys.argv = before
     if code not in (0, 1, 2):
         raise Failure(f"exit code {code} of {' '.join(map(str, arguments))}: {err.getvalue()[-500:]}")
-    if "Traceback" in err.getvalue() or (code == 2 and not err.getvalue().strip()):
-        raise Failure(f"{arguments[0]} said: {err.getvalue()[-500:]!r}")
+    if code == 2 and not err.getvalue().strip():
+        raise Failure(f"{arguments[0]} said nothing")
+    if "Traceback" in err.getvalue():
+        _check_traceback(err.getvalue())
     return code
+
+
+def _check_traceback(text: str) -> None:
+    """Refuse what ``--traceback`` shows unless its last line of code is a ``raise`` of focalcal's."""
+    *_, (filename, line) = re.findall(r'^  File "(.+)", line \d+, in .*\n    (.*)', text, re.MULTILINE)
+    if not _is_ours(filename) or not line.startswith("raise"):
+        raise Failure(f"not a sentence of ours: {text[-500:]}")
 
 
 @contextlib.contextmanager

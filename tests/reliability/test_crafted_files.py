@@ -178,6 +178,27 @@ def test_a_damaged_mixture(tmp_path, change, reason):
     assert reason in refusal(load_calibrator, path)
 
 
+@pytest.mark.parametrize("key", ["log_loss", "error", "weight"])
+@pytest.mark.parametrize("value", ["nan", "0.5", True, [1], {}])
+def test_a_candidate_with_a_number_that_is_none(tmp_path, key, value):
+    """The text "nan" was read as a number, and saved as one that could not be read again."""
+    path = tmp_path / "auto.json"
+    content = mixture(path)
+    content["learned"]["candidates"][0][key] = value
+    path.write_text(json.dumps(content))
+    assert f"{key} is not a number" in refusal(load_calibrator, path)
+
+
+@pytest.mark.parametrize("key", ["format_version", "method", "parameters", "learned"])
+def test_a_calibrator_with_a_long_text(tmp_path, key):
+    path, text = tmp_path / "t.json", "x" * 100_000
+    TemperatureScaling().fit(Predictions.from_logits([[4.0, 0.0]] * 4, [0, 0, 0, 1])).save(path)
+    content = json.loads(path.read_text())
+    content[key] = {"parameters": {"objective": text}, "learned": {"temperature": [text]}}.get(key, text)
+    path.write_text(json.dumps(content))
+    assert len(refusal(load_calibrator, path)) < 600
+
+
 def test_a_mixture_of_equal_shares_is_loaded(tmp_path):
     """Members of the same weight were compared with each other."""
     path = tmp_path / "auto.json"

@@ -1,12 +1,14 @@
 """Reading a run directory: its network, its history, the names of its files."""
 
+import json
+
 import pytest
 import torch
 from torch import nn
 
 from focalcal.data import load_data
 from focalcal.training import RunDirectory, open_run, train
-from focalcal.training.run_directory import read_history, write_history
+from focalcal.training.run_directory import read_evaluation, read_history, write_history
 
 _EPOCHS = ("selected", "last")
 _TINY = {"epochs": 3, "data.train_size": 60, "model.hidden": [8]}
@@ -113,6 +115,52 @@ def test_every_file_of_a_run_is_one_of_the_layout(tmp_path):
     assert all(file.is_relative_to(files.checkpoints) or file.is_relative_to(files.logs) for file in written - known)
     assert files.is_finished
     files.predictions("test").unlink()
+    assert not files.is_finished
+
+
+SCALED = {name: {"error": 0.1, "nll": 0.5, "ece": None} for name in ("before", "after_nll", "after_ece")}
+EVALUATION = {"epoch": 3, "temperature": {"nll": 1.5, "ece": 2}, "splits": {"val": SCALED, "test": SCALED}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epoch": "3"},
+        {"epoch": True},
+        {"epoch": -1},
+        {"epoch": 1e300},
+        {"epoch": 10**30},
+        {"temperature": {"nll": 1.5}},
+        {"temperature": {"nll": 1.5, "ece": "2"}},
+        {"temperature": [1.5, 2]},
+        {"splits": {}},
+        {"splits": {"test": SCALED}},
+        {"splits": {"val": 5}},
+        {"splits": {"val": {**SCALED, "before": 5}}},
+        {"splits": {"val": {**SCALED, "after_ece": {"error": 0.1, "nll": 0.5}}}},
+        {"splits": {"val": {**SCALED, "before": {"error": 0.1, "nll": "0.5", "ece": 0.1}}}},
+        {"splits": ["val", "test"]},
+    ],
+)
+def test_an_evaluation_is_read_only_if_everything_in_it_is_what_it_should_be(tmp_path, change):
+    """An epoch in quotes: the resumed run ended with "can only concatenate str (not "int") to str"."""
+    files = RunDirectory(tmp_path)
+    files.predictions_folder.mkdir()
+    for split in ("val", "test"):
+        files.predictions(split).touch()
+    files.evaluation.write_text(json.dumps(EVALUATION))
+    assert read_evaluation(files.evaluation) == EVALUATION
+    assert files.is_finished
+    files.evaluation.write_text(json.dumps({**EVALUATION, **change}))
+    assert not files.is_finished
+    with pytest.raises(ValueError, match=r"evaluation\.json is damaged: it is not an evaluation; resume the run"):
+        read_evaluation(files.evaluation)
+
+
+@pytest.mark.parametrize("split", ["../../x", "a\0b", "\ud800", 5000 * "a"])
+def test_a_split_of_an_evaluation_that_no_file_can_be_named_after(tmp_path, split):
+    files = RunDirectory(tmp_path)
+    files.evaluation.write_text(json.dumps({**EVALUATION, "splits": {"val": SCALED, split: SCALED}}))
     assert not files.is_finished
 
 

@@ -118,8 +118,11 @@ class Candidate:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "Candidate":
         """Read what a file has: null is an infinite loss."""
-        numbers = {name: math.inf if content[name] is None else float(content[name]) for name in ("log_loss", "error")}
-        return cls(str(content["name"]), **numbers, weight=float(content["weight"]), note=str(content["note"]))
+        numbers = {
+            name: math.inf if content[name] is None else learned_number(content, name) for name in ("log_loss", "error")
+        }
+        weight = learned_number(content, "weight", 0, 1)
+        return cls(str(content["name"]), **numbers, weight=weight, note=str(content["note"]))
 
 
 class AutoCalibration(LogitCalibrator):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from focalcal.base.suggestions import nearest_name
+from focalcal.base.suggestions import nearest_name, shortened
 from focalcal.calibrators.affine import DirichletCalibration, MatrixScaling, VectorScaling
 from focalcal.calibrators.auto import AutoCalibration
 from focalcal.calibrators.base import Calibrator
@@ -105,9 +105,11 @@ def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
     kinds = {kind.method: kind for kind in _CLASSES}
     method = content.get("method")
     if not isinstance(method, str) or method not in kinds:
-        raise ValueError(f"{Path(path)} holds a calibrator {method!r} that this focalcal does not have; upgrade it.")
+        raise ValueError(
+            f"{Path(path)} holds a calibrator {shortened(repr(method))} that this focalcal does not have; upgrade it."
+        )
     try:
         return kinds[method].from_dict(content)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error).rstrip(".")
-        raise ValueError(f"{Path(path)} is a damaged calibrator ({reason}); save it again.") from None
+        raise ValueError(f"{Path(path)} is a damaged calibrator ({shortened(reason)}); save it again.") from None

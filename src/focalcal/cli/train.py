@@ -128,14 +128,18 @@ def _summary(run: Run) -> str:
     result = run.evaluation
     split = "test" if "test" in result["splits"] else "val"
     before, after = result["splits"][split]["before"], result["splits"][split]["after_ece"]
-    figures = f"error {_percent(before['error'])}, NLL {before['nll']:.3f}, ECE {_percent(before['ece'])}"
-    temperature = f"T = {result['temperature']['ece']:.2f}, by validation ECE"
-    scaled = f"after scaling with {temperature}: NLL {after['nll']:.3f}, ECE {_percent(after['ece'])}"
+    figures = f"error {_percent(before['error'])}, NLL {_decimals(before['nll'])}, ECE {_percent(before['ece'])}"
+    temperature = f"T = {_decimals(result['temperature']['ece'], 2)}, by validation ECE"
+    scaled = f"after scaling with {temperature}: NLL {_decimals(after['nll'])}, ECE {_percent(after['ece'])}"
     following = f"focalcal evaluate {run.path} · focalcal calibrate {run.path}"
     if run.files.vocabulary.is_file():
         following = f"focalcal translate {run.path} --split {split} --out translations.txt"
     return f"{run.path}, {split} set, epoch {result['epoch'] + 1}: {figures}; {scaled}.\nNext: {following}"
 
 
-def _percent(value: float) -> str:
-    return f"{100 * value:.2f}%"
+def _percent(value: float | None) -> str:
+    return "infinite" if value is None else f"{100 * value:.2f}%"
+
+
+def _decimals(value: float | None, digits: int = 3) -> str:
+    return "infinite" if value is None else f"{value:.{digits}f}"

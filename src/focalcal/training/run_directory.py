@@ -2,10 +2,11 @@
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, get_args
 
 from focalcal.base.files import atomic_writer, make_folder, parse_json, read_text
 from focalcal.predictions import Predictions
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from focalcal.data import DataSet
 
 Selection = Literal["selected", "last"]
+# Figures of a split: as they are, and with the temperatures of lowest validation NLL and ECE.
+_SCALED = ("before", "after_nll", "after_ece")
 
 
 @dataclass(frozen=True)
@@ -122,11 +125,10 @@ class RunDirectory:
     def is_finished(self) -> bool:
         """True if nothing is left to do: the evaluation is there, and so are the predictions that it is about."""
         try:
-            content = parse_json(read_text(self.evaluation))
-            splits, _ = list(content["splits"]), int(content["epoch"])
-        except (OSError, ValueError, KeyError, TypeError, OverflowError):
+            splits = read_evaluation(self.evaluation)["splits"]
+        except ValueError:
             return False
-        return all(self.predictions(split).is_file() for split in splits)
+        return all(os.path.isfile(self.predictions(split)) for split in splits)
 
 
 def prediction_file(folder: Path, split: str, *, last: bool = False) -> Path:
@@ -218,9 +220,30 @@ def read_evaluation(path: Path) -> dict[str, Any]:
         content = parse_json(read_text(path))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is missing or damaged ({error}); resume the run to write it again.") from error
-    if not isinstance(content, dict):
+    if not _is_evaluation(content):
         raise ValueError(f"{path} is damaged: it is not an evaluation; resume the run to write it again.")
     return content
+
+
+def _is_evaluation(content: Any) -> TypeGuard[dict[str, Any]]:
+    """Return whether it has an epoch, temperatures, and the same figures of each split before and after scaling."""
+    splits = content.get("splits") if isinstance(content, dict) else None
+    if not isinstance(splits, dict) or "val" not in splits:
+        return False
+    epoch, figures = content.get("epoch"), ("error", "nll", "ece")
+    return (
+        type(epoch) is int
+        and 0 <= epoch < 2**31
+        and _has_numbers(content.get("temperature"), ("nll", "ece"))
+        and all(isinstance(split, dict) for split in splits.values())
+        and all(_has_numbers(split.get(name), figures) for split in splits.values() for name in _SCALED)
+    )
+
+
+def _has_numbers(table: Any, names: Sequence[str]) -> bool:
+    """Return whether a table has these entries, and only numbers; null is one that is not finite."""
+    is_table = isinstance(table, dict) and all(name in table for name in names)
+    return is_table and all(value is None or type(value) in (int, float) for value in table.values())
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ import pandas
 import pytest
 
 from focalcal.predictions import Predictions, concatenate, open_predictions
+from focalcal.predictions.formats.rewriting import save_like
 
 
 def load(tmp_path, text, **options):
@@ -40,6 +41,19 @@ def test_pandas_reads_what_is_written_and_back(tmp_path):
     assert frame[["logits_0", "logits_1", "logits_2"]].to_numpy().tolist() == preds.values.tolist()
     frame.to_csv(path)  # with pandas' own index column in front
     assert Predictions.load(path).values.tolist() == preds.values.tolist()
+
+
+@pytest.mark.parametrize("name", [8 * ";", 8 * "\t", '";;;;;;;;;"', "a;;;;\n;;;;;b", 'a"\n";;;;;;;;'])
+def test_names_full_of_what_separates_columns_elsewhere(tmp_path, name):
+    """What focalcal had written it took for a table with semicolons."""
+    preds = Predictions.from_probs([[0.25, 0.75]], [1], class_names=["b", name], groups={name: ["x"]})
+    preds.save(tmp_path / "preds.csv")
+    read = Predictions.load(tmp_path / "preds.csv")
+    assert read.class_names == ("b", name)
+    assert list(read.groups) == [name]
+    (tmp_path / "table.csv").write_text('probs_0,probs_1,labels,"' + name.replace('"', '""') + '"\n0.25,0.75,1,x\n')
+    assert save_like(open_predictions(tmp_path / "table.csv"), preds, tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_text() == (tmp_path / "table.csv").read_text()
 
 
 @pytest.mark.parametrize(

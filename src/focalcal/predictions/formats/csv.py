@@ -7,7 +7,7 @@ row: ``split``, ``provenance:KEY``, and ``focalcal:masked_classes`` (a JSON list
 ``focalcal:rows``, by which a truncated file is recognised. Numbers have as many digits as it
 takes to read the same number again.
 Read: also one column of JSON lists (``[0.1, 0.9]``) instead of one column per class; semicolons and tabs instead of
-commas (what the header line has most of), and with semicolons decimal commas.
+commas (what the header line has most of outside of quotes), and with semicolons decimal commas.
 """
 
 import csv
@@ -62,6 +62,9 @@ _SMALLEST_BLOCK = 2**20
 _LONGEST_ROW = 2**28
 # Cells without a value, as tables have them.
 _NOTHING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]
+# A name in quotes, or the beginning of one that goes on in the next line.
+_QUOTED = re.compile(r'"[^"]*(?:"|$)')
+_SPECIAL = re.compile(r'[,;\t"\r\n]')
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 _WHOLE = re.compile(r"[+-]?\d+")
 _MOST_DIGITS = 15  # of a number of rows
@@ -75,7 +78,7 @@ def write(preds: Predictions, file: BinaryIO) -> None:
     """Write the header, then the rows in blocks."""
     names, constants = _names(preds), _constants(preds)
     constants[_HEADER] = name_checksum(filter(_is_ours, [*names, *constants]))
-    file.write(_header_line([*names, *constants]))
+    file.write(header_line([*names, *constants]).encode())
     first = _columns(next(preds.blocks(1)), constants)
     schema = pa.schema([(str(position), column.type) for position, column in enumerate(first)])
     options = pyarrow.csv.WriteOptions(include_header=False)
@@ -104,7 +107,7 @@ class CsvTable(Table):
         self._block_size = _block_size(path)
         with open_bytes(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
             line = text.readline(_LONGEST_ROW)
-            self.delimiter = max(",;\t", key=line.count)
+            self.delimiter = max(",;\t", key=_QUOTED.sub("", line).count)
             # A compressed file does not go back; a name with a line break in it goes on in the lines that follow.
             self.names = next(csv.reader(chain([line], text), strict=True, delimiter=self.delimiter), [])
         self.decimal_point = "."
@@ -290,10 +293,13 @@ def _names_by_class(prefix: str, preds: Predictions) -> list[str]:
     return [f"{prefix}:{name}" for name in preds.class_names]
 
 
-def _header_line(names: list[str]) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\r\n").writerow(names)  # so that a name with either of the two is quoted
-    return text.getvalue().removesuffix("\r\n").encode() + b"\n"
+def header_line(names: Sequence[str], delimiter: str = ",") -> str:
+    """Write names as the first line, in quotes where they hold any of the separators that tables are read with."""
+    return delimiter.join(map(_quoted, names)) + "\n"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if _SPECIAL.search(name) else name
 
 
 def _is_matrix(part: PartArray) -> bool:

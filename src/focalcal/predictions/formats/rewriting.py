@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from focalcal.base.files import atomic_writer, regular_file
 from focalcal.predictions.container import Predictions
 from focalcal.predictions.formats import find_format
-from focalcal.predictions.formats.csv import CsvTable
+from focalcal.predictions.formats.csv import CsvTable, header_line
 from focalcal.predictions.formats.jsonl import JsonlTable
 from focalcal.predictions.formats.tabular import Field, TableSource
 from focalcal.predictions.predictions_file import PredictionsFile, reading
@@ -97,7 +97,7 @@ def _write_csv(path: Path, source: TableSource, columns: list[np.ndarray], file:
     text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
     writer = csv.writer(text, delimiter=table.delimiter, lineterminator="\n")
     header, *rows = (row for row in table.rows() if row)
-    writer.writerow(header)
+    text.write(header_line(header, table.delimiter))
     for row, *cells in zip(rows, *new.values(), strict=True):
         for place, cell in zip(new, cells, strict=True):
             row[place] = cell
