@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from focalcal.base.files import atomic_writer, null_for_nan, parse_json, read_bytes
-from focalcal.base.suggestions import shortened
+from focalcal.base.suggestions import shorten
 
 FORMAT = "focalcal calibrator"
 FORMAT_VERSION = 1
@@ -45,7 +45,7 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{source} is JSON but not a calibrator that focalcal saved.")
     if content.get("format_version") != FORMAT_VERSION:
-        version = shortened(repr(content.get("format_version")))
+        version = shorten(repr(content.get("format_version")))
         raise ValueError(f"{source} has calibrator format {version}, this focalcal reads {FORMAT_VERSION}; upgrade it.")
     return content
 

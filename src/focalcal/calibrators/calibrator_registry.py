@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from focalcal.base.suggestions import nearest_name, shortened
+from focalcal.base.suggestions import nearest_name, shorten
 from focalcal.calibrators.affine import DirichletCalibration, MatrixScaling, VectorScaling
 from focalcal.calibrators.auto import AutoCalibration
 from focalcal.calibrators.base import Calibrator
@@ -106,10 +106,10 @@ def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
     method = content.get("method")
     if not isinstance(method, str) or method not in kinds:
         raise ValueError(
-            f"{Path(path)} holds a calibrator {shortened(repr(method))} that this focalcal does not have; upgrade it."
+            f"{Path(path)} holds a calibrator {shorten(repr(method))} that this focalcal does not have; upgrade it."
         )
     try:
         return kinds[method].from_dict(content)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error).rstrip(".")
-        raise ValueError(f"{Path(path)} is a damaged calibrator ({shortened(reason)}); save it again.") from None
+        raise ValueError(f"{Path(path)} is a damaged calibrator ({shorten(reason)}); save it again.") from None
