@@ -1,5 +1,6 @@
 """Data that used to be called fine, or wrong in the wrong way, as a new user would bring it."""
 
+import io
 import json
 import os
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import focalcal as fc
+from focalcal.cli import inputs
 from focalcal.predictions import Predictions
 
 DATA = os.environ.get("FOCALCAL_DATA")
@@ -140,12 +142,48 @@ def test_an_error_that_has_not_occurred_may_occur(focalcal, tmp_path):
         ),
         (["--confidence-key", "p"], "pass --correct-key, or --predicted-key and --labels-key"),
         (["--probs-key", "p"], "it has no 'labels' or 'ground_truth' but"),
+        (["--probs-key", "p", "--labels-key", "k"], "if it is the confidence of each answer use from_confidence"),
         ([], "name them with --logits-key or --probs-key, or one confidence per answer with --confidence-key"),
     ],
 )
 def test_what_is_not_clear_is_asked(refused, tmp_path, options, words):
-    path = save(tmp_path / "a.csv", p=[0.2, 0.9], y=["no", "yes"])
+    path = save(tmp_path / "a.csv", p=[0.2, 0.9], y=["no", "yes"], k=[1, 2])
     assert words in refused("evaluate", path, *options)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"p,y\n0.5,0\n1.5,1\n", "focalcal: stdin: The probabilities of row 1 hold 1.5, outside [0, 1]"),
+        (b"p,y\n0.5,0\n-0.25,1\n", "focalcal: stdin: The probabilities of row 1 hold -0.25, outside [0, 1]"),
+        (b"", "focalcal: stdin is empty."),
+    ],
+)
+def test_what_is_wrong_with_stdin_is_said_of_stdin(refused, monkeypatch, content, words):
+    """Not of the temporary file that it is kept in, nor of the probability of class 0, which nobody wrote."""
+    inputs._save_input.cache_clear()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert refused("evaluate", "-", "--probs-key", "p", "--labels-key", "y").startswith(words)
+    inputs._save_input.cache_clear()
+
+
+def test_a_regression_on_a_score_is_described_and_not_by_a_temperature(focalcal, tmp_path):
+    """Its slope is not 1/T: the score is divided by T first, and then has a coefficient."""
+    rng = np.random.default_rng(5)
+    score = rng.random((2, 300))
+    happened = (rng.random((2, 300)) < score**2).astype(int)
+    val, test = (save(tmp_path / f"{name}.csv", p=score[i], y=happened[i]) for i, name in enumerate(("val", "test")))
+    out = focalcal("calibrate", val, test, "--probs-key", "p", "--labels-key", "y", "--method", "platt").out
+    assert "temperature T" not in out
+    assert "Platt with T = " in out
+    assert "coefficients and offset" in out
+
+
+def test_metrics_of_all_classes_are_refused_for_pairs_by_either_name():
+    pairs = Predictions.from_confidence([0.5, 0.75], [1, 0])
+    for metric in (fc.metrics.top_k_accuracy, fc.metrics.top_5_accuracy):
+        with pytest.raises(ValueError, match="needs the probabilities of all classes"):
+            metric(pairs)
 
 
 @pytest.mark.skipif(DATA is None, reason="needs FOCALCAL_DATA")

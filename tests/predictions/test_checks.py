@@ -108,13 +108,13 @@ def test_ids_become_text(ids):
         ),
         (
             [[0.5, 0.5], [1.2, -0.2]],
-            r"row 1 run from -0.2 to 1.2, outside \[0, 1\]; if these are logits use from_logits",
+            r"row 1 hold [-0-9.]+, outside \[0, 1\]; if these are logits use from_logits",
         ),
         ([[0.5, 0.5], [1.0000001, 0.0]], r"outside \[0, 1\].*if it is rounding clip"),
         ([[0.5, 0.5], [np.nan, 1.0]], "row 1 hold NaN"),
         ([[0.5, 0.5], [np.inf, 0.0]], r"outside \[0, 1\]"),
         ([[0.5, 0.5], [0.0, 0.0]], "row 1 sum to 0,"),
-        ([0.5, 1.5], r"row 1 run from -0.5 to 1.5, outside \[0, 1\]"),
+        ([0.5, 1.5], r"row 1 hold 1.5, outside \[0, 1\]"),
     ],
 )
 def test_what_is_no_probability_is_refused(probs, words):

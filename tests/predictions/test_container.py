@@ -167,7 +167,7 @@ def test_with_values_keeps_everything_else_and_checks():
     other = preds.with_values(preds.probs(), "probs")
     assert (other.kind, other.ids, other.split, other.class_names) == ("probs", preds.ids, "val", ("x", "y", "z"))
     assert torch.equal(other.labels, preds.labels)
-    with pytest.raises(ValueError, match=r"row 0 run from .* outside \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"row 0 hold .* outside \[0, 1\]"):
         preds.with_values(LOGITS, "probs")
     with pytest.raises(ValueError, match="hold NaN"):
         preds.with_values(LOGITS * np.nan, "logits")

@@ -121,7 +121,7 @@ def test_rows_without_a_value_are_refused_with_their_number_or_dropped_and_count
 
 def test_the_row_of_an_error_is_that_of_the_file_after_dropping(tmp_path):
     path = write(tmp_path / "a.csv", "probs,label\n,1\n0.5,0\n1.5,1\n")
-    with pytest.raises(ValueError, match="probabilities of row 2 run from"):
+    with pytest.raises(ValueError, match="probabilities of row 2 hold"):
         Predictions.load(path, drop_missing=True)
 
 

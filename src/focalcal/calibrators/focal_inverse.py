@@ -28,8 +28,8 @@ _LOW = np.array([math.log(1e-4), GAMMA_RANGE[0]])
 _HIGH = np.array([math.log(1e4), GAMMA_RANGE[1]])
 # The loss is not convex in γ: each start finds the optimum near it.
 _STARTS = (-0.3, 0.0, 1.0, 3.0)
-# The starts are tried on about this many rows, and the best is finished on all.
-_SAMPLE_ROWS = 2048
+# The starts are tried on at most this many rows, and the best is finished on all.
+_SAMPLE_ROWS = 512
 _BLOCK_NUMBERS = 2**16
 _MOST_STEPS = 50
 
@@ -179,7 +179,7 @@ def fit_temperature_and_gamma(preds: Predictions, inverse_temperature: float) ->
     if preds.weights is not None:
         preds = preds.select(preds.weights > 0)
     plain = np.array([math.log(inverse_temperature), 0.0])
-    sample = preds.select(torch.arange(0, len(preds), max(1, len(preds) // _SAMPLE_ROWS)))
+    sample = preds.select(torch.arange(0, len(preds), -(-len(preds) // _SAMPLE_ROWS)))
     tried = [_minimise(sample, np.array([plain[0], gamma]), tolerance=0.01) for gamma in _STARTS]
     loss, best = _minimise(preds, min(tried, key=lambda found: found[0])[1], tolerance=1e-5)
     best = best if loss < loss_and_gradient(preds, plain)[0] else plain

@@ -371,7 +371,7 @@ class _Calibration:
         if candidates := getattr(self.calibrator, "candidates_", None):
             console.print(_candidate_table(candidates))
         console.print(self._summary())
-        if candidates or getattr(self.calibrator, "uniform_share_", None):
+        if candidates or self._is_of_score or getattr(self.calibrator, "uniform_share_", None):
             learned = self.calibrator.describe()
             console.print(f"{learned[0].upper()}{learned[1:]}.")
         for path in written_files:
@@ -387,11 +387,18 @@ class _Calibration:
             before, after = self.before.values[name], self.after.values[name]
             cells = (format_value(name, before), format_value(name, after), format_change(name, after - before))
             table.add_row(describe_metric(name, self.before.of, self.before.event).heading, *cells)
-        for name, value in self.learned.items():
+        # A temperature that a regression on a score divides by first says nothing alone: its description has all.
+        for name, value in ({} if self._is_of_score else self.learned).items():
             title, neutral = _LEARNED[name]
             how = f", by validation {self.objective}" if name == "temperature" else ""
             table.add_row(f"{title}{how}", f"{neutral:g}", f"{value:.4g}".replace("-", "−"), "")
         return table
+
+    @property
+    def _is_of_score(self) -> bool:
+        from focalcal.calibrators.binary import ScoreCalibrator
+
+        return isinstance(self.calibrator, ScoreCalibrator)
 
     def _summary(self) -> str:
         """Say what was done, and what became of NLL and ECE."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -180,7 +181,7 @@ def _cells(name: str, difference: Difference) -> list[str]:
         *(format_value(name, value) for value in difference.values),
         format_change(name, difference.difference),
         format_interval(difference.interval, partial(format_change, name)),
-        f"{difference.adjusted_p_value:.3g}",
+        "" if math.isnan(difference.adjusted_p_value) else f"{difference.adjusted_p_value:.3g}",
     ]
 
 

@@ -23,6 +23,8 @@ _ERRORS_OF_INPUT = (ValueError, TypeError, OSError, OverflowError)
 _EXTRA = re.compile(r"focalcal\[\w+\]")
 
 _LONGEST = 3000
+# Names of temporary files, and what the user calls what is in them.
+_NAMES: dict[str, str] = {}
 
 # The library speaks of keyword arguments, a user of the command has options.
 _KEYS = r"(?:logits|probs|labels|weights|ids|confidence|correct|predicted|clusters|groups)_key"
@@ -84,6 +86,11 @@ def _is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "allocate memory" in str(error))
 
 
+def rename_in_messages(path: Path, name: str) -> None:
+    """Let messages speak of a temporary file by a name that the user knows."""
+    _NAMES.update({str(path): name, path.name: name})
+
+
 def sentence(error: BaseException | str) -> str:
     """Write a message on one line, with options instead of keyword arguments.
 
@@ -96,6 +103,8 @@ def sentence(error: BaseException | str) -> str:
     message = " ".join(str(error).split())
     if not message and isinstance(error, BaseException):
         return type(error).__name__
+    for file, name in _NAMES.items():
+        message = message.replace(file, name)
     if len(message) > _LONGEST:  # it has a name or a value in it that came from a file
         message = f"{message[: _LONGEST // 2]} … {message[-_LONGEST // 2 :]}"
     message = _KEYWORD.sub(_option, _NUMBER.sub(r"--\1 \2", message))

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from focalcal.cli.failures import rename_in_messages
+
 if TYPE_CHECKING:
     from focalcal.predictions import PredictionsFile
 
@@ -47,6 +49,7 @@ def _save_input() -> Path:
     named = Path(file.name).with_name(f"{Path(file.name).name}-stdin{next(endings, '.csv')}")
     Path(file.name).rename(named)
     atexit.register(lambda: named.unlink(missing_ok=True))
+    rename_in_messages(named, "stdin")
     return named
 
 

@@ -45,7 +45,8 @@ logits; or say what the arrays are with count(probs, labels, kind='probs').
 def _check_measure(name: str, preds: Any) -> None:
     """Refuse pairs of confidence and correct for a metric that needs the probabilities of all classes."""
     is_pairs = isinstance(preds, Predictions) and preds.of == "confidence"
-    if is_pairs and name in METRICS and "confidence" not in METRICS[name].of:
+    listed = "top_5_accuracy" if name == "top_k_accuracy" else name
+    if is_pairs and listed in METRICS and "confidence" not in METRICS[listed].of:
         raise ValueError(
             f"{name} needs the probabilities of all classes, and these predictions have the confidence of each answer "
             "alone."

@@ -84,7 +84,7 @@ def check_probs(values: Tensor, tolerance: float, where: Where) -> None:
             at = _first(wrong)
             row = where(start + at)
             if not inside[at]:
-                raise ValueError(_outside(low[at], high[at], row))
+                raise ValueError(_outside(block[at], row))
             raise ValueError(
                 f"The probabilities of {row} sum to {float(total[at]):.6g}, not to 1 (tolerance {tolerance:.3g}); "
                 "if these are logits use from_logits, otherwise divide each row by its sum or pass a larger tolerance."
@@ -96,11 +96,17 @@ def largest_row_sum_error(probs: Tensor) -> float:
     return max(float((block.sum(dim=1, dtype=torch.float64) - 1).abs().max()) for _, block in _row_blocks(probs))
 
 
-def check_hard_labels(labels: Tensor, num_classes: int, where: Where) -> None:
+def check_hard_labels(labels: Tensor, num_classes: int, where: Where, *, of_score: bool = False) -> None:
     """Refuse a label outside 0 ... K-1. Labels: (N,) int64."""
     wrong = (labels < 0) | (labels >= num_classes)
     if wrong.any():
         index = _first(wrong)
+        if of_score:
+            raise ValueError(
+                f"The label of {where(index)} is {int(labels[index])}, but one column is the score of class 1, and "
+                "labels are 0 or 1; if it is the confidence of each answer use from_confidence (of a file: "
+                "confidence_key), otherwise correct the label, or pass it as ignore_index."
+            )
         raise ValueError(
             f"The label of {where(index)} is {int(labels[index])}, but there are {num_classes} classes "
             f"(0 to {num_classes - 1}); correct it, or pass it as ignore_index to leave such positions out."
@@ -169,10 +175,12 @@ def _wrong_logits(row: Tensor, name: str) -> str:
     return f"The logits of {name} are all -inf, which leaves no class to predict; leave the row out."
 
 
-def _outside(low: Tensor, high: Tensor, row: str) -> str:
-    if torch.isnan(low):
-        return f"The probabilities of {row} hold NaN; correct them or leave the row out."
+def _outside(row: Tensor, name: str) -> str:
+    if torch.isnan(row).any():
+        return f"The probabilities of {name} hold NaN; correct them or leave the row out."
+    # Of two columns, the first may be one less a score, which nobody wrote.
+    wrong = row[(row < 0) | (row > 1)][-1]
     return (
-        f"The probabilities of {row} run from {float(low):.9g} to {float(high):.9g}, outside [0, 1]; "
+        f"The probabilities of {name} hold {float(wrong):.9g}, outside [0, 1]; "
         "if these are logits use from_logits, if it is rounding clip them."
     )

@@ -157,9 +157,11 @@ def prepare_rows(
     check_values(kind, rows.values, tolerance, dtype, where)
     if rows.weights is not None:
         check_weights(rows.weights, where)
-    checked = (
-        None if rows.labels_or_none is None else _check_labels(rows.labels_or_none, num_classes, labels_are, where)
-    )
+    checked = rows.labels_or_none
+    if checked is not None and checked.ndim == 2:
+        checked = normalise_soft_labels(checked, labels_are, where)
+    elif checked is not None:
+        check_hard_labels(checked, num_classes, where, of_score=given[1] == 1)
     return replace(rows, values=rows.values.contiguous(), labels_or_none=checked)
 
 
@@ -282,10 +284,3 @@ def _drop_ignored(rows: Rows, ignore_index: int | None, where: Where) -> tuple[R
     if len(kept) == len(labels):
         return rows, where
     return pick_rows(rows, kept), replace(where, kept=kept if where.kept is None else where.kept[kept])
-
-
-def _check_labels(labels: Tensor, num_classes: int, labels_are: LabelsAre, where: Where) -> Tensor:
-    if labels.ndim == 2:
-        return normalise_soft_labels(labels, labels_are, where)
-    check_hard_labels(labels, num_classes, where)
-    return labels

@@ -101,6 +101,8 @@ def test_few_samples_are_shown_and_not_tested(n):
     assert all(math.isnan(one.p_value) and not one.is_significant for one in found.differences.values())
     assert not math.isnan(found["ece"].difference)
     assert math.isnan(found["ece"].interval[0]) == (n == 1)
+    assert found["ece"].verdict == "not tested"
+    assert found.verdict == f"Not tested: {len(found.differences)} metrics."
 
 
 def test_weights_soft_labels_and_masked_classes():
@@ -151,6 +153,8 @@ def test_infinite_losses_have_no_p_value():
     a, b = Predictions.from_probs(probs, [1, 0] * 20), Predictions.from_probs(probs, [0, 1] * 20)
     found = compare(a, b, paired=False, metrics=["nll", "brier"], bootstrap=20)
     assert math.isnan(found["nll"].p_value)
+    assert found.verdict.endswith("; not tested: NLL (nats).")
+    assert "nan" not in found.to_markdown()
     assert found["brier"].is_significant
 
 

@@ -11,6 +11,7 @@ from focalcal.metrics.bootstrap.interval_methods import Interval
 from focalcal.metrics.catalogue import METRICS
 
 NO_DIFFERENCE = "no significant difference"
+NOT_TESTED = "not tested"
 # More metrics that do not differ than this are counted, not named.
 _MOST_NAMED = 8
 
@@ -50,9 +51,11 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """In words: which model has the lower value, or that the difference is not significant."""
+        """In words: which model has the lower value, that the difference is not significant, or has no test."""
         if math.isnan(self.difference):
             return f"{self.metric} is not defined on these samples"
+        if math.isnan(self.adjusted_p_value):
+            return NOT_TESTED
         if not self.is_significant:
             return NO_DIFFERENCE
         return f"{self.names[0] if self.difference < 0 else self.names[1]} has the lower {self.metric}"
@@ -95,17 +98,21 @@ class Comparison:
         """In words: which metrics differ significantly; those that do not are named last, or counted if many."""
         lower: dict[str, list[str]] = {}
         same: list[str] = []
+        untested: list[str] = []
         for name, difference in self.differences.items():
             if difference.is_significant:
                 winner = self.names[0] if difference.difference < 0 else self.names[1]
                 lower.setdefault(winner, []).append(_title(name))
             else:
-                same.append(_title(name))
+                (untested if math.isnan(difference.adjusted_p_value) else same).append(_title(name))
         parts = [f"{winner} has a significantly lower {', '.join(titles)}" for winner, titles in lower.items()]
         if same:
             few = self.paired or len(same) <= _MOST_NAMED
             which = ", ".join(same) if few else f"{'the other' if parts else 'any of'} {len(same)} metrics"
             parts.append(f"{'no' if parts else 'No'} significant difference in {which}")
+        if untested:
+            which = ", ".join(untested) if len(untested) <= _MOST_NAMED else f"{len(untested)} metrics"
+            parts.append(f"{NOT_TESTED if parts else NOT_TESTED.capitalize()}: {which}")
         return f"{'; '.join(parts)}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -133,8 +140,10 @@ def _title(metric: str) -> str:
 
 def _row(d: Difference) -> str:
     low, high = d.interval
-    numbers = f"{d.values[0]:.4f} | {d.values[1]:.4f} | {d.difference:+.4f} | {low:+.4f} … {high:+.4f}"
-    return f"| {d.metric} | {numbers} | {d.adjusted_p_value:.3g} | {d.verdict} |"
+    ends = "" if math.isnan(low) else f"{low:+.4f} … {high:+.4f}"
+    p_value = "" if math.isnan(d.adjusted_p_value) else f"{d.adjusted_p_value:.3g}"
+    numbers = f"{d.values[0]:.4f} | {d.values[1]:.4f} | {d.difference:+.4f} | {ends}"
+    return f"| {d.metric} | {numbers} | {p_value} | {d.verdict} |"
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
