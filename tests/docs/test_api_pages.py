@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 import focalcal
+from focalcal import metrics, sweeps
+from focalcal.integrations.sklearn import ReliabilityDisplay
 
+_BY_NAME = inspect.Parameter.KEYWORD_ONLY
 DOCS = Path(__file__).parents[2] / "docs"
 # Packages that are not public: their names are used through others.
 INTERNAL = {"base", "cli", "loss_names", "temperature", "__main__", "_version"}
@@ -105,6 +108,25 @@ def test_options_are_keyword_only_and_have_one_name_everywhere():
             by_place = one.kind is one.POSITIONAL_OR_KEYWORD and one.default is not one.empty
             assert not by_place or name in _WITHOUT_NAME, f"{path}: {name} should be keyword-only"
             assert name not in _OTHER_NAMES, f"{path}: {name} has another name elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("one", "many"),
+    [
+        (sweeps.sweep, sweeps.sweep_many),
+        (metrics.compare, metrics.compare_many),
+        (ReliabilityDisplay.from_predictions, ReliabilityDisplay.from_estimator),
+        (metrics.evaluate, metrics.evaluate_shards),
+    ],
+)
+def test_options_of_the_same_name_are_the_same(one, many):
+    options = [
+        {name: (part.default, part.annotation, part.kind) for name, part in found.items() if part.kind is _BY_NAME}
+        for found in (inspect.signature(one).parameters, inspect.signature(many).parameters)
+    ]
+    shared = options[0].keys() & options[1].keys()
+    assert len(shared) > 4
+    assert {name: options[0][name] for name in shared} == {name: options[1][name] for name in shared}
 
 
 def test_nothing_internal_has_an_entry(entries):

@@ -37,7 +37,7 @@ class Described(Protocol):
 
     @property
     def of(self) -> Of:
-        """What calibration is measured of."""
+        """The measure of calibration, as in ``Predictions``."""
 
 
 @dataclass(frozen=True)

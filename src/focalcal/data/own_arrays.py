@@ -13,7 +13,8 @@ from torch import Tensor
 from focalcal.base.files import check_unpacked, regular_file
 from focalcal.data.data_files import hash_file
 from focalcal.data.data_types import DataSet
-from focalcal.data.own import TensorSamples, describe_inputs, label_columns
+from focalcal.data.own import TensorSamples, describe_inputs
+from focalcal.data.own_columns import label_columns
 from focalcal.data.own_images import build_own_images
 from focalcal.data.splits import choose_splits, hash_split
 
