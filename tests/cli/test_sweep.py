@@ -51,6 +51,7 @@ def test_sweep_prints_a_table_and_writes_files(focalcal, tmp_path):
         (["digits/mlp", "--grid", "epochs=2", "--grid", "epochs=3", "--out", "x"], "--grid epochs is given twice"),
         (["digits/mlp", "--grid", "epoch=2,3", "--out", "x"], "did you mean"),
         (["digits/mlp", "--address", "auto", "--out", "x"], "--address belongs to --on ray, and this is --on local"),
+        (["digits/mlp", "--retries", "2", "--out", "x"], "--retries belongs to --on ray, and this is --on local"),
         (["digits/mlp", "--jobs", "2", "--on", "ray", "--out", "x"], "--jobs belongs to --on local or slurm"),
         (["digits/mlp", "--on", "ray", "--address", "127.0.0.1:1", "--out", "x"], "There is no Ray cluster at"),
         (["digits/mlp", "--on", "ray", "--address", "nowhere", "--out", "x"], "is not the address of a cluster"),

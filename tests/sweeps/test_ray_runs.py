@@ -181,3 +181,18 @@ def test_no_cluster_at_the_address(monkeypatch):
         ray_cluster.ray_cluster(address).__enter__()
     with pytest.raises(ValueError, match="'nowhere' is not the address of a cluster"):
         ray_cluster.ray_cluster("nowhere").__enter__()
+
+
+def test_a_machine_too_busy_for_ray(monkeypatch):
+    import ray
+
+    from focalcal.metrics.streaming import ray_cluster
+
+    def too_late(**_):
+        raise Exception("The current node timed out during startup. This could happen because of the raylet.")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", too_late)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(ValueError, match=r"^Ray cannot be started on this machine: The current node timed out during"):
+        ray_cluster.ray_cluster().__enter__()

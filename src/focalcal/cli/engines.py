@@ -59,9 +59,14 @@ class EngineOptions:
         ),
     ] = None
     retries: Annotated[
-        int,
-        typer.Option(min=0, help="How often Ray starts a run again after its worker has died.", rich_help_panel=_PANEL),
-    ] = 3
+        int | None,
+        typer.Option(
+            min=0,
+            help="How often Ray starts a run again after its worker has died; by default three times.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
     sbatch: Annotated[
         list[str] | None,
         typer.Option(
@@ -79,6 +84,7 @@ class EngineOptions:
         """Refuse options of an engine that is not used: they would do nothing."""
         given = {
             "--address": (self.address is not None, ("ray",)),
+            "--retries": (self.retries is not None, ("ray",)),
             "--cpus-per-run": (self.cpus_per_run is not None, ("ray", "slurm")),
             "--gpus-per-run": (self.gpus_per_run is not None, ("ray", "slurm")),
             "--sbatch": (bool(self.sbatch), ("slurm",)),

@@ -152,7 +152,12 @@ def train_plans(
             out,
             on="ray" if options.on == "ray" else "local",
             jobs=options.jobs,
-            cluster=RayOptions(options.address, options.cpus_per_run, options.gpus_per_run, options.retries),
+            cluster=RayOptions(
+                options.address,
+                options.cpus_per_run,
+                options.gpus_per_run,
+                RayOptions.retries if options.retries is None else options.retries,
+            ),
             bootstrap=bootstrap,
             measure_only=measure_only,
             progress=not quiet,

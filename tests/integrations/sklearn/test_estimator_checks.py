@@ -25,9 +25,12 @@ class FirstFeatureCalibrator(ProbabilityCalibrator):
 
 
 _WEIGHTS = "check_sample_weight_equivalence_on_{}_data"
-# A sample and its copy may fall into different folds, and penalties fall with the number of samples, which weights do
-# not change.
-_AUTO = "auto compares calibrators by cross-validation, in which a weight of 2 is not a sample and its copy."
+# Either reason alone is enough. The check passes with folds that keep equal samples together and with n = Σw, but then
+# weights multiplied by 100 would be a hundred times as many samples, and penalties would vanish.
+_AUTO = (
+    "auto deals a sample and its copy into folds of their own, and its penalties fall with the number of samples, "
+    "which with weights is (Σw)²/Σw²: the scale of weights means nothing, so that a weight of 2 is not two samples."
+)
 
 
 def expected_failures(estimator):
@@ -35,8 +38,8 @@ def expected_failures(estimator):
         return {_WEIGHTS.format(kind): _AUTO for kind in ("dense", "sparse") if estimator.method == "auto"}
     return {
         "check_fit1d": "One column of scores is what two classes have.",
-        _WEIGHTS.format("dense"): "The ridge of Platt scaling falls with the number of samples, which weights do not "
-        "change as repeated samples would.",
+        _WEIGHTS.format("dense"): "The ridge of Platt scaling falls with the number of samples, which with weights is "
+        "(Σw)²/Σw²: the scale of weights means nothing.",
     }
 
 

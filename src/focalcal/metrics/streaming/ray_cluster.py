@@ -21,7 +21,7 @@ def ray_cluster(address: str | None = None) -> Iterator[Any]:
 
     Raises:
         ImportError: Ray is not installed.
-        ValueError: There is no cluster at the address.
+        ValueError: There is no cluster at the address, or none can be started here.
     """
     ray = import_ray()
     if ray.is_initialized():
@@ -36,9 +36,11 @@ def ray_cluster(address: str | None = None) -> Iterator[Any]:
         _check_listening(address)
     try:
         ray.init(**options, logging_level="ERROR", log_to_driver=False)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except Exception as error:  # Ray has no exception of its own for a node that does not come up in time
         reason = " ".join(str(error).split()).split(". ")[0].rstrip(".")
-        raise ValueError(f"There is no Ray cluster at {address or 'this machine'}: {reason}; {_ADVICE}.") from error
+        if address is None:
+            raise ValueError(f"Ray cannot be started on this machine: {reason}; it may be too busy.") from error
+        raise ValueError(f"There is no Ray cluster at {address}: {reason}; {_ADVICE}.") from error
     try:
         yield ray
     finally:
