@@ -1,6 +1,7 @@
 """What every hostile case is held against: a result, or one sentence that names the file, in time; nothing lost."""
 
 import contextlib
+import faulthandler
 import io
 import re
 import signal
@@ -98,7 +99,10 @@ def _check_traceback(text: str) -> None:
 
 @contextlib.contextmanager
 def limited(seconds: float, waiting: float = 600):
-    """Interrupt what takes many seconds of the processor, or waits for ever; the load of others does not count."""
+    """Interrupt what takes many seconds of the processor, or waits for ever; the load of others does not count.
+
+    A loop of C hears no signal: the process then ends a minute after the wait, with the place where it hangs.
+    """
 
     def hang(*_):
         raise Failure(f"a hang: {seconds} s of the processor, or {waiting} s of waiting")
@@ -107,9 +111,11 @@ def limited(seconds: float, waiting: float = 600):
     before = {number: signal.signal(number, hang) for number in limits}
     for timer, limit in limits.values():
         signal.setitimer(timer, limit)
+    faulthandler.dump_traceback_later(waiting + 60, exit=True, file=sys.__stderr__)
     try:
         yield
     finally:
+        faulthandler.cancel_dump_traceback_later()
         for number, (timer, _) in limits.items():
             signal.setitimer(timer, 0)
             signal.signal(number, before[number])
