@@ -196,6 +196,16 @@ def test_parameters_are_checked():
             AutoCalibration(**options).fit(val)
 
 
+def test_two_classes_of_which_one_is_sometimes_masked_are_calibrated():
+    """Platt, beta and quadratic calibration have no score there; the others do, and the masked class stays masked."""
+    val = sampled_predictions(300, 2, 1.5)
+    masked = (torch.arange(300) % 5 == 0)[:, None] & (torch.arange(2) != val.labels[:, None])
+    auto = AutoCalibration().fit(Predictions.from_logits(val.logits().masked_fill(masked, -torch.inf), val.labels))
+    assert not {"platt", "beta", "quadratic"} & {one.name for one in auto.candidates_}
+    one = Predictions.from_logits([[1.0, -np.inf]])
+    assert auto.transform(one).probs().tolist() == [[1.0, 0.0]]
+
+
 def test_fewer_samples_than_classes_are_said_and_change_little():
     val = sampled_predictions(40, 100, 1.5)
     with pytest.warns(CalibrationWarning, match=r"of 100 classes have no validation sample .*AutoCalibration"):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.isotonic import IsotonicRegression
 
-from focalcal.calibrators import HistogramBinning, IsotonicCalibration
+from focalcal.calibrators import CalibrationWarning, HistogramBinning, IsotonicCalibration
 from focalcal.calibrators.one_vs_rest import PiecewiseLinear
 from focalcal.metrics.scores import nll
 from focalcal.predictions import Predictions
@@ -79,7 +79,8 @@ def test_a_row_that_every_curve_maps_to_zero_is_left_as_it_was():
     calibrated = IsotonicCalibration(smoothing=0.0).fit(val).transform(other)
     torch.testing.assert_close(calibrated.values.sum(1), torch.ones(2).double())
     zero = Predictions.from_probs([[0.05, 0.95]] * 2, [1, 1])
-    never = IsotonicCalibration(smoothing=0.0).fit(zero)
+    with pytest.warns(CalibrationWarning, match=r"1 of 2 classes have no validation sample \(0\): Isotonic.* to 0"):
+        never = IsotonicCalibration(smoothing=0.0).fit(zero)
     never.curve_ = (torch.zeros(1).double(), torch.zeros(1).double())
     torch.testing.assert_close(never.transform(zero).values, zero.values)
 
@@ -153,11 +154,12 @@ def test_a_value_on_an_edge_belongs_to_the_bin_that_ends_there():
 
 def test_a_row_of_zeros_and_an_empty_bin_leave_probabilities_as_they_were():
     val = Predictions.from_probs([[0.9, 0.1, 0.0], [0.9, 0.0, 0.1]], [1, 1])
-    calibrated = (
-        HistogramBinning(bins=2, smoothing=0.0).fit(val).transform(Predictions.from_probs([[0.9, 0.05, 0.05]], [0]))
-    )
+    with pytest.warns(CalibrationWarning, match=r"2 of 3 classes have no validation sample \(0, 2\): HistogramBinning"):
+        fitted = HistogramBinning(bins=2, smoothing=0.0).fit(val)
+    calibrated = fitted.transform(Predictions.from_probs([[0.9, 0.05, 0.05]], [0]))
     torch.testing.assert_close(calibrated.values, torch.tensor([[0.0, 1.0, 0.0]]).double())
-    none_right = HistogramBinning(bins=2, smoothing=0.0).fit(Predictions.from_probs([[0.9, 0.1], [0.9, 0.1]], [0, 0]))
+    with pytest.warns(CalibrationWarning, match="1 of 2 classes have no validation sample"):
+        none_right = HistogramBinning(bins=2, smoothing=0.0).fit(Predictions.from_probs([[0.9, 0.1]] * 2, [0, 0]))
     none_right.frequency_ = torch.zeros(2, 2).double()
     torch.testing.assert_close(
         none_right.transform(Predictions.from_probs([[0.7, 0.3]], [0])).values, torch.tensor([[0.7, 0.3]]).double()

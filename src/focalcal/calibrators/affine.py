@@ -295,7 +295,13 @@ class DirichletCalibration(FullMatrixScaling):
     of_log_probs: ClassVar[bool] = True
 
 
-def warn_of_missing_classes(preds: Predictions, what: str, stacklevel: int = 5) -> None:
+def warn_of_missing_classes(
+    preds: Predictions,
+    what: str,
+    stacklevel: int = 5,
+    *,
+    does: str = "can only lower their probabilities, as far as its penalty lets it",
+) -> None:
     """Warn the caller of `fit` that some classes have no validation sample."""
     count = preds.labels.sum(0) if preds.has_soft_labels else torch.bincount(preds.labels, minlength=preds.num_classes)
     impossible = torch.isneginf(preds.values).all(0)
@@ -305,8 +311,8 @@ def warn_of_missing_classes(preds: Predictions, what: str, stacklevel: int = 5) 
         return
     names = ", ".join(str(number) for number in missing[:3]) + (", …" if len(missing) > 3 else "")
     warnings.warn(
-        f"{len(missing)} of {preds.num_classes} classes have no validation sample ({names}): {what} can only lower "
-        "their probabilities, as far as its penalty lets it; add samples of these classes if they occur elsewhere.",
+        f"{len(missing)} of {preds.num_classes} classes have no validation sample ({names}): {what} {does}; "
+        "add samples of these classes if they occur elsewhere.",
         CalibrationWarning,
         stacklevel=stacklevel,
     )

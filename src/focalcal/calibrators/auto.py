@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
+import torch
 from scipy.special import logsumexp
 from torch import Tensor, nn
 
@@ -64,7 +65,7 @@ class _UniformShare(TemperatureScaling):
         self.uniform_share_ = 1.0 / (effective_samples(preds.weights, len(preds)) + 1.0)
 
 
-def options_for(classes: int, *, keep_argmax: bool, zeros: bool = False) -> list[_Option]:
+def options_for(classes: int, *, keep_argmax: bool, zeros: bool = False, masked: bool = False) -> list[_Option]:
     """List what is tried for this many classes, from the simplest to the richest.
 
     Args:
@@ -72,6 +73,7 @@ def options_for(classes: int, *, keep_argmax: bool, zeros: bool = False) -> list
         keep_argmax: Only what never changes the predicted class.
         zeros: Saved probabilities are exactly 0 somewhere: whatever is taken needs a share of the uniform distribution,
             because one mistake with probability 0 costs more than all else can gain, and few samples may show none.
+        masked: One of two classes is masked somewhere (logit −inf), which leaves no score to regress on.
     """
     found = [_Option("identity", Identity)]
     if zeros:
@@ -85,6 +87,8 @@ def options_for(classes: int, *, keep_argmax: bool, zeros: bool = False) -> list
         return found
     found += [_make_structured("vector", strength) for strength in (4.0, 1.0, 0.25)]
     if classes == 2:
+        if masked:
+            return found
         return [*found, *(_Option(kind.method, kind) for kind in (PlattScaling, BetaCalibration, QuadraticScaling))]
     if classes <= MOST_CLASSES_OF_A_MATRIX:
         found += [_make_structured("matrix", strength) for strength in (4.0, 1.0, 0.25, 0.06)]
@@ -175,7 +179,8 @@ class AutoCalibration(LogitCalibrator):
     def _learn(self, preds: Predictions) -> None:
         preds = without_weight_zero(preds)
         zeros = has_zeros(preds)
-        options = options_for(preds.num_classes, keep_argmax=self.keep_argmax, zeros=zeros)
+        masked = preds.kind == "logits" and bool(torch.isneginf(preds.values).any())
+        options = options_for(preds.num_classes, keep_argmax=self.keep_argmax, zeros=zeros, masked=masked)
         folds = draw_folds(preds, self.folds, self.seed)
         few = len(preds) < _FEWEST_SAMPLES
         fallback = 1 if zeros else 0

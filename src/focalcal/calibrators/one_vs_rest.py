@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from focalcal.calibrators.affine import warn_of_missing_classes
 from focalcal.calibrators.base import Calibrator, LogitModule
 from focalcal.calibrators.calibrator_file import learned_number, learned_tensor
 from focalcal.calibrators.uniform_mixture import effective_samples
@@ -66,6 +67,8 @@ class OneVsRestCalibrator(Calibrator):
         share = 1.0 / (effective_samples(preds.weights, len(preds)) + 1.0) if self.smoothing is None else self.smoothing
         self.smoothing_ = float(share)
         self._learn_curves(preds)
+        done = "lowers their probabilities to 0 wherever it has samples, but for the smoothing"
+        warn_of_missing_classes(preds, type(self).__name__, stacklevel=4, does=done)
 
     @abstractmethod
     def _learn_curves(self, preds: Predictions) -> None: ...
