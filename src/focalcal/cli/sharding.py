@@ -43,11 +43,13 @@ class ShardOptions:
         """Place where shards are read."""
         if self.on not in ("local", "ray"):
             raise ValueError(f"--on must be local or ray, not {self.on!r}.")
+        if self.address is not None and self.on != "ray":
+            raise ValueError(f"--address belongs to --on ray, and this is --on {self.on}.")
         return cast("Engine", self.on)
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `focalcal.evaluate_shards`."""
-        return vars(self)
+        return {**vars(self), "on": self.engine}
 
 
 def are_shards(paths: Sequence[str], options: ShardOptions) -> bool:
