@@ -24,6 +24,13 @@ def test_error_without_a_message_has_a_name():
     assert sentence(MemoryError()) == "MemoryError"
 
 
+def test_an_error_of_the_system_has_no_number():
+    """A folder that cannot be written to: "[Errno 30] Read-only file system: 'runs/a/.lock'"."""
+    error = OSError(30, "Read-only file system", "runs/a/.lock")
+    assert sentence(error) == "runs/a/.lock cannot be read or written: Read-only file system."
+    assert sentence(OSError("stale file handle")) == "stale file handle"
+
+
 def test_help_names_the_command(focalcal):
     ran = focalcal("--help")
     assert ran.code == 0

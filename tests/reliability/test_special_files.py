@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import focalcal
-from focalcal.base.files import atomic_writer, read_bytes, regular_file
+from focalcal.base.files import atomic_writer, open_appending, read_bytes, regular_file
 from focalcal.calibrators import load_calibrator
 from focalcal.data.glove import read_vectors
 from focalcal.data.newsgroups import read_newsgroups
@@ -19,6 +19,7 @@ from focalcal.predictions import Predictions, open_predictions
 from focalcal.predictions.token_predictions import TokenPredictions
 from focalcal.recipes import load_recipe
 from focalcal.sweeps.result_rows import read_rows
+from focalcal.sweeps.single_run import train_run
 from focalcal.training.checkpoints import read_checkpoint
 from focalcal.training.run_directory import open_run, read_evaluation, read_history
 
@@ -108,7 +109,14 @@ OPENERS = {
     "Image.open", "pq.read_table", "pd.read_csv",
 }  # fmt: skip
 METHODS = ("read_text", "read_bytes")
-NO_PATH = ("io.BytesIO(", "files(", "resources.", "packaged", "stream")  # in memory, or a file of focalcal itself
+NO_PATH = (
+    "io.BytesIO(",
+    "files(",
+    "resources.",
+    "packaged",
+    "_LIBRARY.",
+    "stream",
+)  # in memory, or a file of focalcal itself
 
 
 def unguarded_reads(path):
@@ -128,6 +136,36 @@ def unguarded_reads(path):
         is_open = any(keyword.arg == "fileobj" for keyword in node.keywords)
         if not is_open and not subject.startswith(NO_PATH) and "regular_file(" not in subject:
             yield f"{path.name}, line {node.lineno}: {called}({subject})"
+
+
+def bare_writes(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        modes = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        is_open = ast.unparse(node.func) == "open" and any(set(mode) & set("wax+") for mode in modes[-1:])
+        if is_open or name in ("mkdir", "makedirs", "write_text", "write_bytes", "touch"):
+            yield f"{path.name}, line {node.lineno}: {ast.unparse(node)}"
+
+
+def test_everything_that_is_written_goes_through_one_place():
+    """Elsewhere a name that a pipe or a folder has is a hang, or an error that names nothing."""
+    folder = Path(focalcal.__file__).parent
+    own = {"files.py": "the place", "download.py": "its errors are DownloadError", "ray_runs.py": "a marker of its own"}
+    found = [line for path in sorted(folder.rglob("*.py")) if path.name not in own for line in bare_writes(path)]
+    assert found == []
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "folder"])
+def test_a_log_that_is_no_file(tmp_path, monkeypatch, kind):
+    """A run whose train.log was a pipe waited for ever for somebody who reads it."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.log").mkdir() if kind == "folder" else make(kind, Path("train.log"))
+    with pytest.raises(ValueError, match=r"train\.log is (a folder|not a file but a device, a pipe or a socket)"):
+        open_appending("train.log")
+    ending, reason = train_run(load_recipe("digits/mlp", ["epochs=1"]), tmp_path, [])
+    assert (ending.name, "train.log is " in reason) == ("REFUSED", True)
 
 
 def test_everything_that_is_read_goes_through_one_guard():

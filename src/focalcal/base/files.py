@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 # Text that is read whole: JSON, YAML, a history. Nobody writes more of it.
 LARGEST_TEXT = 256 * 2**20
@@ -235,6 +235,19 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def open_appending(path: str | os.PathLike[str]) -> TextIO:
+    """Open a text file for lines at its end, such as a log; it is made if it is not there.
+
+    Raises:
+        ValueError: It cannot be written, or is no regular file: a pipe would wait for ever for somebody who reads it.
+    """
+    check_destination(path)
+    try:
+        return open(path, "a", encoding="utf-8", buffering=1)
+    except OSError as error:
+        raise ValueError(f"{os.fspath(path)} cannot be written: {error.strerror or error}.") from error
 
 
 def remove_leftovers(folder: str | os.PathLike[str]) -> None:

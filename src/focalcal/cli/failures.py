@@ -100,7 +100,7 @@ def sentence(error: BaseException | str) -> str:
         >>> sentence("Read them with probs_key='scores'.")
         'Read them with --probs-key scores.'
     """
-    message = " ".join(str(error).split())
+    message = " ".join(_text(error).split())
     if not message and isinstance(error, BaseException):
         return type(error).__name__
     for file, name in _NAMES.items():
@@ -109,6 +109,13 @@ def sentence(error: BaseException | str) -> str:
         message = f"{message[: _LONGEST // 2]} … {message[-_LONGEST // 2 :]}"
     message = _KEYWORD.sub(_option, _NUMBER.sub(r"--\1 \2", message))
     return _FUNCTION.sub(r"name them with --\1-key", message)
+
+
+def _text(error: BaseException | str) -> str:
+    """Return a message; one of the system that nobody has put into words, without its number."""
+    if isinstance(error, OSError) and isinstance(error.filename, str) and error.strerror:
+        return f"{error.filename} cannot be read or written: {error.strerror}."
+    return str(error)
 
 
 def _option(match: re.Match[str]) -> str:

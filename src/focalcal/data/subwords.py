@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from focalcal.base.files import atomic_writer, read_bytes
+from focalcal.base.files import atomic_writer, make_folder, read_bytes
 from focalcal.base.optional import import_optional
 from focalcal.data.data_files import cache_folder
 
@@ -120,7 +120,7 @@ def learn_vocabulary(sentences: Iterable[str], size: int, *, kind: Kind = "bpe")
             pass  # it is learnt again
     vocabulary = SubwordVocabulary(_learn(texts, size, kind))
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(place.parent)
         vocabulary.save(place)
     except (OSError, ValueError):
         pass  # without a cache it is learnt every time

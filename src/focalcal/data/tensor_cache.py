@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from focalcal.base.files import atomic_writer, regular_file
+from focalcal.base.files import atomic_writer, make_folder, regular_file
 
 
 def load_or_make(
@@ -38,7 +38,7 @@ def load_or_make(
 
 
 def _store(place: Path, tensors: Mapping[str, Tensor]) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(place.parent)
     with atomic_writer(place) as file:  # several processes may do this at once, and each leaves a whole file
         file.write(save(dict(tensors)))
 

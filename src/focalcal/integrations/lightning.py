@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor, nn
 
-from focalcal.base.files import check_destination
+from focalcal.base.files import check_destination, make_folder
 from focalcal.base.optional import import_optional
 from focalcal.calibrators import build_calibrator
 from focalcal.calibrators.base import Calibrator
@@ -220,7 +220,7 @@ class CalibrationCallback(Callback):
         self.calibrator_ = self.calibrator.fit(self._kept[1])
         if trainer.is_global_zero:
             if self.path is None:
-                folder.mkdir(parents=True, exist_ok=True)
+                make_folder(folder)
             self.calibrator_.save(folder / "calibrator.json" if self.path is None else self.path)
 
 

@@ -7,7 +7,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from enum import IntEnum
 from pathlib import Path
 
-from focalcal.base.files import check_links, make_folder
+from focalcal.base.files import check_links, make_folder, open_appending
 from focalcal.recipes import Recipe
 from focalcal.training.run_directory import RunDirectory
 
@@ -44,7 +44,7 @@ def train_run(recipe: Recipe, path: Path, command: list[str]) -> tuple[Ending, s
     try:
         make_folder(path)
         check_links(path)
-        with open(log, "a", encoding="utf-8", buffering=1) as file, redirect_stdout(file), redirect_stderr(file):
+        with open_appending(log) as file, redirect_stdout(file), redirect_stderr(file):
             try:
                 train(recipe, out=path, resume=True)
             except Interrupted as error:
@@ -58,9 +58,9 @@ def train_run(recipe: Recipe, path: Path, command: list[str]) -> tuple[Ending, s
                 reason = f"it failed with {type(error).__name__}: {error} (see {log})"
                 print(f"FAILED: {reason}")
                 return Ending.FAILED, reason
-    except OSError as error:  # of the log itself
+    except OSError as error:  # while the log is written
         return _ending(error), f"{log} cannot be written: {error.strerror or error}."
-    except ValueError as error:  # of its folder
+    except ValueError as error:  # of its folder, or when the log is opened
         return _ending(error), str(error)
     finally:
         sys.argv = before

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from focalcal.base.files import atomic_writer
+from focalcal.base.files import atomic_writer, make_folder
 from focalcal.calibrators.temperature_scaling import Objective
 from focalcal.data.parallel_text import read_lines
 from focalcal.data.sentence_pairs import SentencePairs
@@ -101,7 +101,7 @@ class TranslatedRun:
             length_penalty=LENGTH_PENALTY,
             temperature=temperature,
         )
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(file.parent)
         with atomic_writer(file) as out:
             out.write("".join(f"{text}\n" for text in found.texts).encode())
         return found.texts

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from focalcal.base.files import make_folder
 from focalcal.base.named_functions import call_function, is_function_name
 from focalcal.data import DataSet, load_data
 from focalcal.data.subwords import SubwordVocabulary
@@ -249,7 +250,7 @@ def logger_place(name: str, folder: Path) -> dict[str, Any]:
             return {"tracking_uri": address}
         for package in ("mlflow", "sqlalchemy"):  # mlflow-skinny lacks the latter; asked before there is a folder
             importlib.import_module(package)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         folder = folder.resolve()
         # MLflow 3 no longer writes plain files, which the logger chooses by itself.
         return {"tracking_uri": f"sqlite:///{folder / 'mlflow.db'}", "artifact_location": (folder / "files").as_uri()}

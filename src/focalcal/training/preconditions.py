@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from focalcal.base.files import check_links, make_folder, parse_json, read_text, regular_file
+from focalcal.base.files import check_links, make_folder, open_appending, parse_json, read_text
 from focalcal.data import DataSet
 from focalcal.data.data_types import Samples
 from focalcal.recipes import Recipe, load_recipe
@@ -120,9 +120,7 @@ def hold(files: RunDirectory) -> Iterator[None]:
     """
     make_folder(files.path)
     check_links(files.path)
-    if files.lock.exists():
-        regular_file(files.lock)
-    with open(files.lock, "a", encoding="utf-8") as file:
+    with open_appending(files.lock) as file:
         _lock(file.fileno(), files)
         try:
             yield
