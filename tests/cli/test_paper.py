@@ -44,7 +44,7 @@ def test_tables(focalcal, refused, sweep_table, tmp_path):
     shutil.copytree("results/sst", "more/other")
     both = focalcal("paper", "table", "error", "--results", "results", "more", "--format", "csv").out
     assert {"sst", "other"} <= {field for line in both.splitlines() for field in line.split(",")}
-    assert "too is one argument too many; folders go behind --results" in refused("paper", "table", "error", "too")
+    assert "too is one argument too many; folders go after --results" in refused("paper", "table", "error", "too")
     assert "nowhere is not a folder" in refused("paper", "table", "error", "--results", "results", "nowhere")
     assert "did you mean 'mce'?" in refused("paper", "table", "mec")
     assert "holds nothing for the table top5" in refused("paper", "table", "top5", "--results", "results/sst")
