@@ -171,6 +171,8 @@ def test_arrays_need_a_word_about_what_they_are():
             call(probs)
         with pytest.raises(TypeError, match="Predictions alone, which have their labels"):
             call(preds, labels)
+    with pytest.raises(TypeError, match="give options by name"):
+        fc.evaluate(preds, ["ece"])
     with pytest.raises(ValueError, match="kind must be"):
         fc.metrics.ece(probs, labels, kind="scores")
 

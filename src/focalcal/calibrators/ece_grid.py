@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from focalcal.base.chunks import chunk_rows
 from focalcal.metrics.binning import equal_width_sums, mean_gap
 from focalcal.metrics.samples import sample_statistics
 from focalcal.predictions import Predictions
@@ -95,7 +96,7 @@ class ScaledScores:
     def _totals(self, beta: float, dtype: torch.dtype) -> Tensor:
         """Return (N,) float64: Σ_k exp(β (z_k − max z)); 1 over it is the top confidence."""
         count, classes = self.logits.shape
-        scratch = torch.empty(min(count, max(1, _BLOCK_NUMBERS // classes)), classes, dtype=dtype)
+        scratch = torch.empty(min(count, chunk_rows(classes, _BLOCK_NUMBERS)), classes, dtype=dtype)
         totals, maxima = torch.empty(count, dtype=torch.float64), self.maxima.to(dtype)
         for start in range(0, count, len(scratch)):
             block = slice(start, start + len(scratch))
@@ -152,7 +153,7 @@ def _gap_and_error(scores: ScaledScores, temperature: float, bins: int) -> tuple
 def _is_first_maximum(values: Tensor, top: Tensor, labels: Tensor) -> Tensor:
     """Return (N,) bool: whether argmax, the first of ties, is the label; several times faster than argmax."""
     found = (values.gather(1, labels[:, None]) == top).squeeze(1)
-    rows = max(1, _BLOCK_NUMBERS // values.shape[1])
+    rows = chunk_rows(values.shape[1], _BLOCK_NUMBERS)
     equal = torch.empty_like(values[:rows])
     ties = torch.empty(len(values), dtype=values.dtype)
     for start in range(0, len(values), rows):

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from focalcal.base.chunks import chunk_rows
 from focalcal.calibrators.base import LogitCalibrator, LogitModule
 from focalcal.calibrators.calibrator_file import learned_number
 from focalcal.calibrators.temperature_scaling import warn_at_bound
@@ -225,7 +226,7 @@ def _newton_step(preds: Predictions, point: Array, gradient: Array) -> Array:
 def loss_and_gradient(preds: Predictions, point: Array) -> tuple[float, Array]:
     """Compute the mean NLL at (log β, γ), and its derivatives in both, in float64."""
     total = torch.zeros(3, dtype=torch.float64)
-    for block in preds.blocks(max(1, _BLOCK_NUMBERS // preds.num_classes)):
+    for block in preds.blocks(chunk_rows(preds.num_classes, _BLOCK_NUMBERS)):
         terms = _block_terms(block, math.exp(point[0]), float(point[1]))
         total += terms.sum(1) if block.weights is None else terms @ block.weights
     mean = total / (len(preds) if preds.weights is None else preds.weights.sum())

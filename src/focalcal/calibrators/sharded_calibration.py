@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Unpack
 
 from focalcal._version import __version__
+from focalcal.base.chunks import chunk_rows
 from focalcal.base.files import make_folder, read_bytes
 from focalcal.base.remote import LocalCopy, is_remote, remote_exists, write_remote
 from focalcal.calibrators.base import Calibrator
@@ -124,7 +125,7 @@ def _guess(shards: ShardSet) -> float:
 
 def _read_counted(file: PredictionsFile) -> Iterator[Predictions]:
     """Read the samples that count."""
-    for block in file.blocks(max(1, _VALUES_READ // file.num_classes), is_part=True):
+    for block in file.blocks(chunk_rows(file.num_classes, _VALUES_READ), is_part=True):
         used = None if block.weights is None or bool((block.weights > 0).all()) else block.weights > 0
         yield block if used is None else block.select(used.nonzero()[:, 0])
 
@@ -147,7 +148,7 @@ def _every(stride: int, placed: Placed, file: PredictionsFile) -> Predictions | 
 def _nll_sums(inverse_temperature: float, placed: Placed, file: PredictionsFile) -> NllSums:
     """Add up one shard."""
     total = NllSums()
-    for block in file.blocks(max(1, _VALUES_READ // file.num_classes), is_part=True):
+    for block in file.blocks(chunk_rows(file.num_classes, _VALUES_READ), is_part=True):
         if has_zeros(block):
             raise ValueError(
                 f"{placed.shard.path} has probabilities that are exactly 0, for which a share of the uniform "

@@ -56,7 +56,9 @@ def _check_measure(name: str, preds: Any) -> None:
 def predictions_of(name: str, first: Any, others: Sequence[Any], kind: Kind | None) -> Predictions:
     """Make predictions of the arrays that a function was called with, which ``kind`` says what they are."""
     if isinstance(first, Predictions):
-        raise TypeError(f"{name} takes Predictions alone, which have their labels: call {name}(preds).")
+        raise TypeError(
+            f"{name} takes Predictions alone, which have their labels: call {name}(preds), and give options by name."
+        )
     if kind is None or len(others) > 1:
         raise TypeError(
             f"{name} takes Predictions: call {name}(Predictions.from_probs(probs, labels)), or from_logits for logits; "

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from focalcal.base.chunks import chunk_rows
 from focalcal.metrics.arguments import prepare_predictions, takes_predictions
 from focalcal.metrics.binning import as_number
 from focalcal.metrics.samples import SampleStatistics, sample_statistics
@@ -218,7 +219,7 @@ class _Brier:
     def at(self, u: float) -> _Point:
         """Compute loss and both derivatives, in one pass of blocks that stay in the cache."""
         beta, (count, classes) = math.exp(u), self.values.shape
-        rows = min(count, max(1, _BLOCK_NUMBERS // classes))
+        rows = min(count, chunk_rows(classes, _BLOCK_NUMBERS))
         scratch = self.values.new_empty(3, rows, classes)
         parts = []
         for start in range(0, count, rows):
@@ -240,7 +241,7 @@ def losses_around(preds: Predictions, loss: Literal["nll", "brier"], temperature
     """
     beta, values, labels = 1 / temperature, preds.logits(), preds.labels
     terms = _nll_terms if loss == "nll" else _brier_terms
-    rows = min(len(values), max(1, _BLOCK_NUMBERS // preds.num_classes))
+    rows = min(len(values), chunk_rows(preds.num_classes, _BLOCK_NUMBERS))
     scratch = values.new_empty(3, rows, preds.num_classes)
     parts = [
         terms(values[start : start + rows], labels[start : start + rows], beta, scratch)

@@ -11,6 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from focalcal.base.chunks import chunk_rows
+
 Counts = npt.NDArray[np.uint8]
 Drawn = npt.NDArray[np.bool_]
 
@@ -66,7 +68,7 @@ def jackknife_counts(drawn: Drawn, groups: int, seed: int, block: int | None = N
 def _blocks(
     drawn: Drawn, samples: int, block: int | None, replicate: Callable[[int], npt.NDArray[np.generic]]
 ) -> Iterator[Counts]:
-    block = block or max(1, BLOCK_BYTES // len(drawn))
+    block = block or chunk_rows(len(drawn), BLOCK_BYTES)
     places = slice(None) if drawn.all() else np.flatnonzero(drawn)
     for start in range(0, samples, block):
         rows = np.zeros((min(block, samples - start), len(drawn)), dtype=np.uint8)

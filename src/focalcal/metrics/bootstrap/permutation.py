@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from focalcal.base.chunks import chunk_rows
 from focalcal.metrics.bootstrap.counts import BLOCK_BYTES, Counts
 from focalcal.metrics.bootstrap.replicates import Resampler
 from focalcal.metrics.bootstrap.sample_groups import resampler_of
@@ -33,7 +34,7 @@ def random_swaps(n: int, permutations: int, seed: int, block: int | None = None)
     The tosses depend on the seed alone, not on ``block``; they are not those of a bootstrap with the same seed.
     """
     generator = np.random.default_rng([seed, 1])
-    block = block or max(1, BLOCK_BYTES // (4 * n))
+    block = block or chunk_rows(4 * n, BLOCK_BYTES)
     for start in range(0, permutations, block):
         bits = [np.frombuffer(generator.bytes(-(-n // 8)), np.uint8) for _ in range(min(block, permutations - start))]
         yield np.ascontiguousarray(np.unpackbits(np.stack(bits), axis=1, count=n).T)
