@@ -18,14 +18,14 @@ from focalcal.paper.result_folders import find_results
 from focalcal.plots.training_history import training_curves
 from focalcal.predictions import Predictions, open_predictions
 from focalcal.recipes import load_recipe
-from focalcal.sweeps import sweep
+from focalcal.sweeps import sweep, write_slurm_job
 from focalcal.sweeps.finished import finished_run, write_index
 from focalcal.sweeps.plan import Plan
 from focalcal.training import open_run, train
 from reliability.checks import Failure, refused_or, run_cli
 from reliability.mutations import mutate
 
-SMALL = ("epochs=2", "data.train_size=60", "model.hidden=[8]", "hardware.threads=1")
+SMALL = ("epochs=2", "data.train_size=60", "model.hidden=[8]", "hardware.threads=1", "record.test_every=1")
 LOSSES = ("cross-entropy", "fl-3")
 TRANSLATOR = (
     "multi30k/transformer_tiny", "data.synthetic=12", "epochs=1", "batch_tokens=100", "schedule.warmup_epochs=0.5",
@@ -44,6 +44,7 @@ class Folders:
         self.folder, self.commands_every = folder, commands_every
         self.sweep, self.results, self.translator = (folder / name for name in ("sweep", "results", "translator"))
         plan = Plan("digits/mlp", SMALL, LOSSES, (0,), self.sweep)
+        write_slurm_job([plan], self.sweep)  # its tasks
         for run in plan.runs():
             train(run.recipe, out=run.path, progress=False)
         sweep("digits/mlp", SMALL, out=self.sweep, losses=LOSSES, measure_only=True, bootstrap=20, progress=False)
@@ -93,15 +94,7 @@ class Folders:
         out, what = self._tampered(source, self.sweep)
         found = refused_or(out, lambda: _read_results(out), named=False)
         if number % self.commands_every < 3:
-            small = ("--losses", ",".join(LOSSES), "--bootstrap", "2", "--no-report", "--quiet")
-            self._run_commands(
-                source,
-                ("sweep", "digits/mlp", *SMALL, *small, "--out", out, "--measure-only"),
-                ("paper", "table", out / "table.csv"),
-                ("paper", "table", "ece", "--results", out),
-                ("paper", "study", "miscalibration", "--results", out),
-                ("train", "--task", out / "tasks.jsonl", "--index", "0"),
-            )
+            self._run_commands(source, *sweep_commands(out))
         return f"{what}, {'refused' if found is None else 'read'}"
 
     def attack_results(self, source: random.Random, number: int) -> str:
@@ -109,15 +102,7 @@ class Folders:
         results, what = self._tampered(source, self.results)
         found = refused_or(results, lambda: _read_results(results), named=False)
         if number % self.commands_every < 3:
-            one = results.with_name("figure.png")
-            self._run_commands(
-                source,
-                ("paper", "tables", "--results", results, "--out", results.with_name("tables")),
-                ("paper", "study", "early-stopping", "--results", results),
-                ("paper", "study", "linear", "--results", results),
-                ("paper", "figure", "training", "--runs", results, "--out", one),
-                ("paper", "figure", "bars", "--runs", results, "--out", one),
-            )
+            self._run_commands(source, *results_commands(results))
         return f"{what}, {'refused' if found is None else 'read'}"
 
     def attack_translator(self, source: random.Random, number: int) -> str:
@@ -177,6 +162,30 @@ class Folders:
         left = [entry.name for entry in (self.folder / "case").rglob("*.tmp")]
         if left:
             raise Failure(f"a command left {left}")
+
+
+def sweep_commands(out: Path) -> list[tuple]:
+    """Return the commands that read a sweep."""
+    small = ("--losses", ",".join(LOSSES), "--bootstrap", "2", "--no-report", "--quiet")
+    return [
+        ("sweep", "digits/mlp", *SMALL, *small, "--out", out, "--measure-only"),
+        ("paper", "table", out / "table.csv"),
+        ("paper", "table", "ece", "--results", out),
+        ("paper", "study", "miscalibration", "--results", out),
+        ("train", "--task", out / "tasks.jsonl", "--index", "0", "--no-report"),
+    ]
+
+
+def results_commands(results: Path) -> list[tuple]:
+    """Return the commands that read collected results."""
+    one = results.with_name("figure.png")
+    return [
+        ("paper", "tables", "--results", results, "--out", results.with_name("tables")),
+        ("paper", "study", "early-stopping", "--results", results),
+        ("paper", "study", "calibration", "--results", results),
+        ("paper", "figure", "training", "--runs", results, "--out", one),
+        ("paper", "figure", "bars", "--runs", results, "--out", one),
+    ]
 
 
 def _read_results(folder: Path) -> list[object]:

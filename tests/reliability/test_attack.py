@@ -11,6 +11,7 @@ from focalcal.predictions import Predictions
 from reliability.attack import Attack, run_cases
 from reliability.checks import Failure, check_nothing_lost, limited, refused_or, run_cli
 from reliability.corpus import Sample
+from reliability.folders import results_commands, sweep_commands
 
 pytestmark = pytest.mark.slow
 
@@ -48,6 +49,19 @@ def test_the_valid_files_are_read_by_every_command(attack):
     for sample in attack.predictions:
         (attack.folder / "case" / sample.name).write_bytes(sample.content)
         assert Predictions.load(attack.folder / "case" / sample.name)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_whole_folders_are_read_by_every_command(attack):
+    """A study that there is not and tasks that were not written were attacked, and refused whatever was damaged."""
+    case = attack.folder / "case"
+    shutil.rmtree(case, ignore_errors=True)
+    for whole, commands in ((attack.folders.sweep, sweep_commands), (attack.folders.results, results_commands)):
+        shutil.copytree(whole, case / whole.name)
+        assert [(run_cli(*command), command) for command in commands(case / whole.name)] == [
+            (0, command) for command in commands(case / whole.name)
+        ]
+    shutil.rmtree(case)
 
 
 def test_the_same_case_is_the_same_again(attack):
