@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from focalcal.metrics.ood import fpr_at_tpr, ood_auroc, ood_evaluate
+from focalcal.metrics.ood import auroc_interval, fpr_at_tpr, ood_auroc, ood_evaluate
 from focalcal.predictions import Predictions
 from oracles import ood as oracle
 
@@ -118,3 +118,43 @@ def test_bad_input_is_one_sentence():
     for tpr in (0.0, 1.5, float("nan")):
         with pytest.raises(ValueError, match="tpr must be above 0"):
             fpr_at_tpr(good, good, tpr=tpr)
+
+
+def test_the_interval_is_delongs():
+    inside, outside = [0.9, 0.8, 0.8, 0.6], [0.8, 0.5, 0.7]
+    low, high = auroc_interval(two_class(inside), two_class(outside), level=0.90)
+
+    def above(one, other):
+        return float(one < other) + 0.5 * float(one == other)
+
+    of_outside = np.array([np.mean([above(a, b) for b in inside]) for a in outside])
+    of_inside = np.array([np.mean([above(a, b) for a in outside]) for b in inside])
+    error = np.sqrt(of_outside.var(ddof=1) / 3 + of_inside.var(ddof=1) / 4)
+    auroc = ood_auroc(two_class(inside), two_class(outside))
+    assert of_outside.mean() == pytest.approx(auroc)
+    assert (low, high) == pytest.approx((auroc - 1.6448536 * error, min(1.0, auroc + 1.6448536 * error)))
+
+
+def test_the_interval_covers_the_truth():
+    """Entropies of two normal populations: the AUROC of a shift of 1 is Φ(1/√2) = 0.7602."""
+    source = np.random.default_rng(0)
+    covered = 0
+    for _ in range(200):
+        inside, outside = (source.normal(shift, size=size) for shift, size in ((0, 150), (1, 100)))
+        confidences = [0.75 - 0.2 * np.tanh(one / 4) for one in (inside, outside)]
+        low, high = auroc_interval(*map(two_class, confidences))
+        covered += low <= 0.76025 <= high
+    assert 170 <= covered <= 190
+
+
+@pytest.mark.parametrize(
+    ("inside", "options"),
+    [
+        ([0.9, 0.8, 0.7], {"weights": [1.0, 2.0, 1.0]}),
+        ([0.9, 0.8, 0.7], {"clusters": [0, 0, 1]}),
+        ([0.7], {}),
+        ([0.9, 0.95], {}),
+    ],
+)
+def test_no_interval_is_made_up(inside, options):
+    assert auroc_interval(two_class(inside, **options), two_class([0.6, 0.6, 0.7])) is None

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from focalcal.metrics import evaluate
 from focalcal.paper import find_results
 from focalcal.paper.figures import FIGURES, bars, build_figure, ood_roc
 from focalcal.paper.figures.figure import PaperFigure
 from focalcal.paper.figures.panels import Panel, Series, draw_panel
+from focalcal.paper.result_folders import load_scaled
 from focalcal.paper.run_groups import group_runs, join_runs
+from focalcal.paper.table_names import ALL_METHODS
 from focalcal.predictions import Predictions
 from paper.small_results import sweep_rows
 
@@ -80,6 +83,12 @@ def test_bars_of_the_table_and_of_the_papers_bootstrap(trained):
     for one, other in zip(drawn.panels, resampled.panels, strict=True):
         np.testing.assert_allclose(one.series[0].y, other.series[0].y, atol=1e-3)
         assert one.ticks == ["Cross-entropy", "FL-1", "FL-3"]
+    run = groups[0].runs["fl-3"]
+    test = load_scaled(run, "test")[1]["test"][0]
+    basic = evaluate(test, metrics=["ece"], method="basic", bootstrap=1000, level=0.9).intervals["ece"]
+    ece = resampled.panels[0].series[0]
+    np.testing.assert_allclose((ece.low[2], ece.high[2]), [100 * end for end in basic])
+    assert "90% bootstrap intervals" in resampled.title
     with pytest.raises(ValueError, match="training has no bootstrap intervals"):
         build_figure("training", [trained], papers_bootstrap=True)
 
@@ -192,10 +201,14 @@ def test_figures_take_axes_and_keep_no_state(trained, tmp_path):
 
 
 def test_series_can_be_told_apart_without_colour():
-    panel = Panel("", "x", "y", [Series(str(i), [0, 1], [i, i + 1]) for i in range(8)])
-    lines = draw_panel(panel, Figure().subplots()).get_lines()
-    looks = {(str(line.get_linestyle()), str(line.get_marker()), str(line._unscaled_dash_pattern)) for line in lines}
-    assert len(looks) == 8
+    all_losses = [*(f"{loss}: 85.0" for loss in (*ALL_METHODS[::-1], "fl-7"))]
+    for names in (list(map(str, range(8))), all_losses[1:], ["fl-7", "fl-10", "mmce-formula", *all_losses[4:]]):
+        panel = Panel("", "x", "y", [Series(name, [0, 1], [i, i + 1]) for i, name in enumerate(names)])
+        lines = draw_panel(panel, Figure().subplots()).get_lines()
+        looks = {
+            (str(line.get_linestyle()), str(line.get_marker()), str(line._unscaled_dash_pattern)) for line in lines
+        }
+        assert len(looks) == len({line.get_color() for line in lines}) == len(names)
 
 
 def _overlaps(figure):

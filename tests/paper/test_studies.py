@@ -1,15 +1,19 @@
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
 from focalcal.paper import find_results
 from focalcal.paper.cells import Measured
 from focalcal.paper.claims import judge
+from focalcal.paper.figures import FIGURES, build_figure
 from focalcal.paper.linear_model import FLIPPED, make_points, train_both, train_linear
 from focalcal.paper.loss_comparison import figure, is_lower
 from focalcal.paper.out_of_distribution import severity_records
-from focalcal.paper.pages import check_readme, update_readme, write_pages
+from focalcal.paper.pages import check_readme, update_readme, write_figures, write_headlines, write_pages
 from focalcal.paper.studies import STUDIES, find_study, study_markdown, study_records
+from focalcal.paper.table_formats import write_tables
 from focalcal.paper.temperature_choice import temperature_records
 from focalcal.sweeps.result_rows import Row
 from paper.small_results import sweep_rows
@@ -104,6 +108,24 @@ def _lowered(row):
     return Row(**{**vars(row), "value": row.value - 6}) if row.metric == "ece" and row.value > 6 else row
 
 
+def test_results_without_histories_have_studies_too(result_folder, tmp_path):
+    rows = sweep_rows(losses=("cross-entropy", "fl-3", "fl-7"))
+    bare, emptied = result_folder("bare", rows), result_folder("emptied", rows)
+    shutil.rmtree(bare / "histories")
+    for file in (emptied / "histories").iterdir():
+        file.unlink()
+    results = find_results([bare, emptied])
+    for study in STUDIES.values():
+        if study.name != "theory":
+            study_markdown(study, results, study.claims(results))
+    (shown,) = find_study("large-gamma").records(results).values()
+    assert {(one["results"], one["loss"], one["training_error"]) for one in shown} == {
+        (name, loss, None) for name in ("bare", "emptied") for loss in ("cross-entropy", "fl-3", "fl-7")
+    }
+    with pytest.raises(ValueError, match=r"cross-entropy, seed 0 of SST Binary has no history: there is no .*emptied"):
+        build_figure("training", [emptied])
+
+
 def test_an_unknown_study():
     with pytest.raises(ValueError, match="There is no study 'odd'; did you mean 'ood'"):
         find_study("odd")
@@ -123,6 +145,21 @@ def test_severities_stand_in_order(result_folder):
     assert [(one["severity"], one["ece_pre"]) for one in records] == [(n, float(n)) for n in range(6)]
 
 
+def test_a_difference_of_auroc_that_may_be_chance_decides_nothing(result_folder):
+    rows = []
+    for loss, auroc, low, high in (("cross-entropy", 80.0, 79.0, 81.0), ("fl-3", 80.5, 79.5, 81.5)):
+        rows.append(Row("CIFAR-10", "ResNet-20", loss, 0, "last", "error", "", 10.0))
+        rows += [
+            Row("CIFAR-10/SVHN", "ResNet-20", loss, 0, "last", "ood_auroc", scaling, auroc, low, high, "delong")
+            for scaling in ("pre", "post")
+        ]
+    rows.append(Row("CIFAR-10/SVHN", "ResNet-20", "brier", 0, "last", "ood_auroc", "post", 70.0, 69.0, 71.0, "delong"))
+    rows.append(Row("CIFAR-10/SVHN", "ResNet-20", "flsd-53", 0, "last", "ood_auroc", "pre", 84.0, 83.0, 85.0, "delong"))
+    claims = find_study("ood").claims(find_results([result_folder("c", rows)]))
+    assert [claim.verdict for claim in claims] == ["holds", "undecided", "holds", "cannot be tested here"]
+    assert claims[0].evidence.startswith("c, SVHN: FLSD-53 84.00 [83.00, 85.00] against Cross-entropy 80.00 [79.00")
+
+
 def test_the_linear_model_is_the_appendix_s():
     train, test = make_points(0)
     assert (len(train.y), len(test.y)) == (4000, 1000)
@@ -134,6 +171,32 @@ def test_the_linear_model_is_the_appendix_s():
     assert runs["cross-entropy"].mistake_confidence.mean() > runs["fl-1"].mistake_confidence.mean()
     again = train_linear(train, test, 0.0)
     assert again.weights.tolist() == runs["cross-entropy"].weights.tolist()
+
+
+_ROOT = Path(__file__).parents[2]
+
+
+def test_a_page_names_no_folder_of_the_machine_where_data_is_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("FOCALCAL_OFFLINE", "1")
+    monkeypatch.setenv("FOCALCAL_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr("focalcal.paper.pages.FIGURES", {"qualitative": FIGURES["qualitative"]})
+    said = write_figures(find_results([_ROOT / "results" / "cifar10_resnet20"]), tmp_path / "figures")
+    assert said["qualitative"].startswith("not drawn: it needs the data set")
+    assert str(tmp_path) not in said["qualitative"]
+    assert str(tmp_path / "data") in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_committed_pages_are_those_of_the_committed_results(tmp_path):
+    """focalcal paper pages --out docs/paper --readme README.md makes them again."""
+    results = find_results([_ROOT / "results"])
+    docs = _ROOT / "docs" / "paper"
+    claims = {name: study.claims(results) for name, study in STUDIES.items() if name != "theory"}  # theory: rounding
+    for name, found in claims.items():
+        assert (docs / f"{name}.md").read_text("utf-8").startswith(study_markdown(STUDIES[name], results, found)), name
+    assert write_headlines(claims) in (_ROOT / "README.md").read_text("utf-8")
+    for table in write_tables(results, tmp_path):
+        assert (docs / "tables" / table.name).read_text("utf-8") == table.read_text("utf-8"), table.name
 
 
 def test_pages(trained, tmp_path):

@@ -145,6 +145,14 @@ def test_all_tables_are_written(result_folder, tmp_path):
         assert all(file.stat().st_size > 300 for file in files)
 
 
+def test_an_unknown_name_lists_each_name_once():
+    with pytest.raises(ValueError, match="There is no table 'foo'; known are ") as refused:
+        named_tables("foo")
+    listed = str(refused.value).partition("known are ")[2].rstrip(".").split(", ")
+    assert len(listed) == len(set(listed))
+    assert {"nll", "nll-pre", "translation"} <= set(listed)
+
+
 def test_names():
     assert len(COMMAND_NAMES) == 11
     assert [one.name for one in named_tables("mce")] == ["mce-pre", "mce-post"]

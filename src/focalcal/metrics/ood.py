@@ -82,6 +82,32 @@ def ood_evaluate(
     return OodEvaluation(curve.area(), curve.false_rate_at(tpr), tpr, score)
 
 
+def auroc_interval(
+    inside: Predictions, outside: Predictions, *, score: Score = "entropy", level: float = 0.90
+) -> tuple[float, float] | None:
+    """Compute DeLong's interval of `ood_auroc`: the AUROC is a mean over either set, whose spread the samples show.
+
+    Arguments as in `ood_auroc`, and the level of the interval.
+
+    Returns:
+        Its ends; None where samples have weights or are in clusters, a set has one sample only, or no pair is out of
+        order (or every one is), so that the samples show no spread.
+    """
+    from scipy.stats import norm, rankdata  # importing it takes a while
+
+    _check(inside, outside, score)
+    if any(one.weights is not None or one.clusters is not None or len(one) < 2 for one in (inside, outside)):
+        return None
+    scores = [uncertainty(one, score) for one in (outside, inside)]
+    ranks = np.split(rankdata(np.concatenate(scores)), [len(scores[0])])
+    # For each sample the share of the other set that it is above, ties half.
+    shares = [(ranks[place] - rankdata(scores[place])) / len(scores[1 - place]) for place in (0, 1)]
+    auroc = float(shares[0].mean())
+    error = float(np.sqrt(sum(one.var(ddof=1) / len(one) for one in shares)))
+    reach = float(norm.ppf((1 + level) / 2)) * error
+    return (max(0.0, auroc - reach), min(1.0, auroc + reach)) if error else None
+
+
 class RocCurve(NamedTuple):
     """Shares of both kinds of samples that each threshold flags, from the highest threshold down."""
 

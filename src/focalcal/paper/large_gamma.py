@@ -26,15 +26,15 @@ def large_gamma_records(results: Sequence[ResultSet]) -> list[dict[str, Any]]:
             }
             if figures["error"] is None:
                 continue
-            run = next(one for one in result.runs if one.loss == loss)
-            norms = run.gradient_norms[-1]["loss"]["quantiles"]["0.5"] if run.gradient_norms else None
-            last = run.history[-1]["train"]
+            run = next((one for one in result.runs if one.loss == loss and one.history), None)
+            norms = run.gradient_norms[-1]["loss"]["quantiles"]["0.5"] if run and run.gradient_norms else None
+            last = run.history[-1]["train"] if run else {}
             records.append(
                 {
                     "results": result.name,
                     "loss": loss,
                     **{name: None if one is None else one.text() for name, one in figures.items()},
-                    "training_error": 100 * last["error"],
+                    "training_error": 100 * last["error"] if "error" in last else None,
                     "confidence_of_right": 100 * last["confidence_right"] if "confidence_right" in last else None,
                     "median_gradient_norm": norms,
                 }

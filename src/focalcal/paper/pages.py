@@ -6,6 +6,7 @@ from pathlib import Path
 from focalcal.base.files import atomic_writer, make_folder, read_text
 from focalcal.base.markdown import markdown_table
 from focalcal.base.progress import note
+from focalcal.data.data_files import MissingDataError
 from focalcal.paper.claims import Claim
 from focalcal.paper.figures import FIGURES, WITHOUT_RUNS, PaperFigure
 from focalcal.paper.result_folders import ResultSet
@@ -42,6 +43,10 @@ def write_figures(results: Sequence[ResultSet], out: Path, ending: str = "png") 
     for name, build in FIGURES.items():
         try:
             figure: PaperFigure = build([] if name in WITHOUT_RUNS else groups)
+        except MissingDataError as error:
+            note(str(error))  # names folders of this machine, which a page should not
+            said[name] = "not drawn: it needs the data set, which is not at hand (see focalcal data check)."
+            continue
         except ValueError as error:
             said[name] = f"not drawn: {error}"
             continue
@@ -68,7 +73,7 @@ def write_pages(results: Sequence[ResultSet], out: Path, *, progress: bool = Tru
         _write(pages[-1], _page(study, results, claims[study.name], drawn))
     pages.append(out / "index.md")
     _write(pages[-1], _index(drawn))
-    return pages, _headlines(claims)
+    return pages, write_headlines(claims)
 
 
 def update_readme(readme: Path, headlines: str) -> None:
@@ -90,7 +95,7 @@ def check_readme(readme: Path) -> tuple[str, str]:
     return before, after
 
 
-def _headlines(claims: Mapping[str, Sequence[Claim]]) -> str:
+def write_headlines(claims: Mapping[str, Sequence[Claim]]) -> str:
     """Write the main claims with a link to their page and an example."""
     chosen = [(name, claims[name][place]) for name, places in _HEADLINES.items() for place in places]
     rows = [(claim.text, f"[{claim.verdict}](docs/paper/{name}.md)", claim.example()) for name, claim in chosen]

@@ -102,7 +102,9 @@ def choose_runs(
 
 def need_test(run: KeptRun) -> str | None:
     """Need the test set to have been measured during training."""
-    if run.history and all(epoch.get("test") for epoch in run.history):
+    if not run.history:
+        return _without_history(run)
+    if all(epoch.get("test") for epoch in run.history):
         return None
     return _not_recorded(run, "its test set was not measured after every epoch", "record.test_every=1")
 
@@ -123,6 +125,8 @@ def need_snapshots(run: KeptRun) -> str | None:
 
 def need_features(run: KeptRun) -> str | None:
     """Need norms of the features."""
+    if not run.history:
+        return _without_history(run)
     if any(epoch["train"].get("feature_norm") for epoch in run.history):
         return None
     if any("feature_norm" in epoch["train"] for epoch in run.history):
@@ -143,6 +147,10 @@ def need_predictions(*splits: str) -> Need:
         return _not_recorded(run, f"there are no predictions for {missing[0]}", f"data.ood=[{missing[0]}]")
 
     return need
+
+
+def _without_history(run: KeptRun) -> str:
+    return f"The run {run.name} of {run.dataset} has no history: there is no {run.history_file}, or it is empty."
 
 
 def _not_recorded(run: KeptRun, what: str, field: str) -> str:

@@ -93,18 +93,15 @@ def needed_runs(
     recipes = _RECIPES.get(name, ("cifar10/resnet50",) if name in FIGURES else _ALL)
     if only is not None:
         if only not in recipe_names():
-            raise ValueError(
-                f"There is no recipe {only!r}{did_you_mean(only, recipe_names()) or '; see focalcal recipes.'}"
-            )
+            raise ValueError(f"There is no recipe {only!r}{did_you_mean(only, recipe_names())}")
         recipes = (only,)
     return [_plan(recipe, losses, out, seeds, results) for recipe in recipes]
 
 
 def _losses(name: str) -> tuple[str, ...]:
-    known = [*COMMAND_NAMES, *TABLES, *FIGURES]
+    known = dict.fromkeys([*COMMAND_NAMES, *TABLES, *FIGURES])
     if name not in known:
-        listed = f"; known: {', '.join(known)}."
-        raise ValueError(f"There is no table or figure {name!r}{did_you_mean(name, known) or listed}")
+        raise ValueError(f"There is no table or figure {name!r}{did_you_mean(name, known)}")
     if name in ("optimum", "linear-model"):
         raise ValueError(f"The figure {name} needs no run: focalcal paper figure {name} --out {name}.png computes it.")
     if name in FIGURES:

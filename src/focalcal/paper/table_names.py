@@ -129,15 +129,11 @@ def named_tables(name: str, *, variants: bool = False) -> list[TableName]:
         >>> [table.printed for table in named_tables("ece", variants=True)], len(named_tables("nll"))
         (['ece_tab2'], 2)
     """
-    known = [*COMMAND_NAMES, *TABLES]
+    known = dict.fromkeys([*COMMAND_NAMES, *TABLES])
     if name not in known:
-        raise ValueError(f"There is no table {name!r}{did_you_mean(name, known) or f'; known: {_list_names()}.'}")
+        raise ValueError(f"There is no table {name!r}{did_you_mean(name, known)}")
     if variants:
         if f"{name}-variants" not in TABLES:
             raise ValueError(f"The table {name} has no variants; ece, error, ada-ece and classwise-ece have.")
         return [TABLES[f"{name}-variants"]]
     return [TABLES[name]] if name in TABLES else [TABLES[f"{name}-pre"], TABLES[f"{name}-post"]]
-
-
-def _list_names() -> str:
-    return ", ".join(COMMAND_NAMES)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from focalcal.calibrators import TemperatureScaling
 from focalcal.calibrators.temperature_scaling import Objective
 from focalcal.metrics import Evaluation, evaluate, ood_auroc
+from focalcal.metrics.ood import auroc_interval
 from focalcal.predictions import Predictions
 from focalcal.predictions.masking import answer_classes
 from focalcal.sweeps.finished import FinishedRun
@@ -99,7 +100,9 @@ class _Measure:
             ("pre", "post"), (None, scaler.temperature_), test, pair, strict=True
         ):
             auroc = 100 * ood_auroc(inside, other, score="entropy")
-            yield self.row("ood_auroc", scaling, auroc, temperature=temperature, dataset=dataset)
+            ends = auroc_interval(inside, other, score="entropy", level=self.level) if self.bootstrap else None
+            interval: Interval = (None, None, "") if ends is None else (100 * ends[0], 100 * ends[1], "delong")
+            yield self.row("ood_auroc", scaling, auroc, interval, temperature, dataset)
         if split.startswith(f"{self.run.data}_"):  # the same images, with noise
             yield from self.metrics(pair, _SHIFTED, scaler, dataset)
 

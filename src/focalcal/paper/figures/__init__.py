@@ -51,8 +51,7 @@ def build_figure(name: str, runs: Sequence[Path] | None = None, *, papers_bootst
         papers_bootstrap: For ``bars``: intervals as in the paper, from the kept predictions.
     """
     if name not in FIGURES:
-        known = did_you_mean(name, FIGURES) or f"; known are {', '.join(FIGURES)}."
-        raise ValueError(f"There is no figure {name!r}{known}")
+        raise ValueError(f"There is no figure {name!r}{did_you_mean(name, FIGURES)}")
     if papers_bootstrap:
         if name != "bars":
             raise ValueError(f"The figure {name} has no bootstrap intervals; bars has.")

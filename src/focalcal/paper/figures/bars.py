@@ -40,7 +40,8 @@ def bars(groups: Sequence[RunGroup], *, papers_bootstrap: bool = False) -> Paper
             value, low, high = zip(*(figures[loss, metric, scaling] for loss in losses), strict=True)
             series.append(Series(label, list(range(len(losses))), value, low, high, "bar", look=(2, 1)[place]))
         panels.append(Panel(title, "", f"{title} (%)", series, ticks=[METHOD_TITLES[loss] for loss in losses]))
-    title = f"{group.title}: calibration errors with 90% intervals, {group.seeds_text(losses)}"
+    kind = "90% bootstrap intervals" if papers_bootstrap else "90% intervals"
+    title = f"{group.title}: calibration errors with {kind}, {group.seeds_text(losses)}"
     return PaperFigure("bars", title, panels, notes=(note,))
 
 
@@ -80,7 +81,7 @@ def _resample(run: KeptRun) -> Figures:
     test, scaled = load_scaled(run, "test")[1]["test"]
     found: Figures = {}
     for scaling, preds in zip(_SCALINGS, (test, scaled), strict=True):
-        result = evaluate(preds, metrics=list(_METRICS), bootstrap=1000, level=0.9)
+        result = evaluate(preds, metrics=list(_METRICS), method="basic", bootstrap=1000, level=0.9)
         for metric in _METRICS:
             low, high = result.intervals[metric]
             found[run.loss, metric, scaling] = (100 * result.values[metric], 100 * low, 100 * high)

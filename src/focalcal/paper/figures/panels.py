@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,10 @@ _LOOKS: tuple[tuple[str, Any, str], ...] = (
     ("#E69F00", (0, (1, 1)), "P"),
     ("#56B4E9", (0, (8, 2)), "X"),
     ("#7F7F7F", (0, (3, 1, 1, 1)), "*"),
+    # Three dark ones of Paul Tol's for a figure with all losses.
+    ("#882255", (0, (6, 1)), "<"),
+    ("#332288", (0, (2, 2)), ">"),
+    ("#999933", (0, (6, 2, 1, 2)), "p"),
 )
 # The same loss looks the same in every figure, and so does its γ; in the order of the looks.
 _SHARED = (
@@ -35,6 +40,9 @@ _SHARED = (
     ("brier", "γ = 7"),
     ("ls-0.05", "ls-0.1", "γ = 10"),
     ("mmce",),
+    ("flsc-531",),
+    ("flsc-532",),
+    ("flsd-532",),
 )
 _OF_NAME = {name: look for look, names in enumerate(_SHARED) for name in names}
 
@@ -48,7 +56,7 @@ class Series:
         x, y: The points; for bars the numbers of the places.
         low, high: Ends of intervals of y; empty where there are none.
         kind: How it is drawn.
-        look: Number of its colour and line; by default that of the loss, or its place among the series.
+        look: Number of its colour and line; by default that of the loss, or one of its own in the panel.
     """
 
     name: str
@@ -93,8 +101,8 @@ class Panel:
 
 def draw_panel(panel: Panel, ax: Axes) -> Axes:
     """Draw a panel on axes, which are returned."""
-    for place, series in enumerate(panel.series):
-        _draw_series(series, place, len(panel.series), ax)
+    for place, (series, look) in enumerate(zip(panel.series, _choose_looks(panel.series), strict=True)):
+        _draw_series(series, place, len(panel.series), look, ax)
     if panel.diagonal:
         ax.plot([0, 1], [0, 1], color="0.4", linewidth=0.8, linestyle="--", label="perfect calibration")
     for mark in panel.marks:
@@ -134,10 +142,22 @@ def make_room_for_legend(panel: Panel, ax: Axes) -> None:
         ax.legend(fontsize="small", framealpha=0.8, loc="upper right", ncols=columns)
 
 
-def _draw_series(series: Series, place: int, count: int, ax: Axes) -> None:
+def _choose_looks(series: Sequence[Series]) -> list[int]:
+    """Number the looks: that of the loss, else that of the place, else the first that no other series has."""
+    named = [one.look if one.look is not None else _OF_NAME.get(one.name.partition(": ")[0]) for one in series]
+    taken = {number for number in named if number is not None}
+    chosen = []
+    for place, number in enumerate(named):
+        if number is None:
+            number = next(free for free in itertools.chain([place], itertools.count()) if free not in taken)
+            taken.add(number)
+        chosen.append(number)
+    return chosen
+
+
+def _draw_series(series: Series, place: int, count: int, look: int, ax: Axes) -> None:
     name, colon, rest = series.name.partition(": ")
-    number = series.look if series.look is not None else _OF_NAME.get(name, place)
-    colour, line, marker = _LOOKS[number % len(_LOOKS)]
+    colour, line, marker = _LOOKS[look % len(_LOOKS)]
     label = METHOD_TITLES.get(name, name) + colon + rest
     if series.kind == "bar":
         _draw_bars(series, place, count, ax, colour, label)
