@@ -76,6 +76,7 @@ def test_translation_needs_three_losses_of_its_own_recipe(tmp_path):
     assert [(one["recipe"], one["loss"]) for one in listed] == [
         ("wmt14/transformer_base", loss) for loss in ("cross-entropy", "ls-0.1", "fl-1")
     ]
+    assert all(one["hours"] > 0 and one["estimate"].endswith("timed here") for one in listed)
     (small, *_) = describe(needed_runs("bleu-temperature", tmp_path, only="multi30k/transformer_tiny"))
     assert small["recipe"] == "multi30k/transformer_tiny"
 
@@ -85,5 +86,6 @@ def test_an_unknown_recipe(tmp_path):
         needed_runs("ece", tmp_path, only="cifar10/resnet5")
 
 
-def test_a_step_is_timed():
-    assert 0 < measure_speed(load_recipe("cifar10/resnet20")) < 1e7
+@pytest.mark.parametrize("recipe", ["cifar10/resnet20", "wmt14/transformer_base"])
+def test_a_step_is_timed(recipe):
+    assert 0 < measure_speed(load_recipe(recipe)) < 1e7

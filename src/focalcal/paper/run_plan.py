@@ -5,11 +5,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 from torch.nn import functional
 
 from focalcal.base.suggestions import did_you_mean
+from focalcal.data.sentence_pairs import PairBatch
 from focalcal.models import build_model
 from focalcal.paper.figures import FIGURES
 from focalcal.paper.figures.histories import FIXED_GAMMAS
@@ -50,8 +53,9 @@ _FIGURE_LOSSES: Mapping[str, tuple[str, ...]] = {
     "feature-norms": FIXED_GAMMAS,
     "bleu-temperature": _TRANSLATORS,
 }
-_SAMPLES = {"cifar10": 45000, "cifar100": 45000, "tiny_imagenet": 90000}
+_SAMPLES = {"cifar10": 45_000, "cifar100": 45_000, "tiny_imagenet": 90_000, "wmt14": 4_508_785}
 _TIMED_SAMPLES = 8
+_PAIR_SUBWORDS = 33  # of a side of WMT14, about: 17 epochs are 100,000 updates of 25,000
 
 
 @dataclass(frozen=True)
@@ -145,21 +149,37 @@ def _seconds_per_epoch(recipe: Recipe, folder: Path, results: Sequence[ResultSet
 
 
 def measure_speed(recipe: Recipe) -> float:
-    """Time one step of training on a few random images, after one to warm up; samples per second."""
-    classes = {"cifar10": 10, "cifar100": 100, "tiny_imagenet": 200}[recipe.data.name]
-    side = 64 if recipe.data.name == "tiny_imagenet" else 32
+    """Time one step of training on a few random samples, after one to warm up; samples per second."""
     on_gpu = torch.cuda.is_available() and recipe.hardware.accelerator in ("auto", "cuda")
-    device, samples = ("cuda", recipe.batch_size) if on_gpu else ("cpu", _TIMED_SAMPLES)
-    network = build_model(recipe.model.name, num_classes=classes, image_size=side).train().to(device)
-    images = torch.randn(samples, 3, side, side, device=device)
-    labels = torch.arange(samples, device=device) % classes
+    device = torch.device("cuda" if on_gpu else "cpu")
+    random = _random_pairs if recipe.data.name == "wmt14" else _random_images
+    network, inputs, labels, samples = random(recipe, device)
+    network.train()
     began = 0.0
     for step in range(2):
         began = time.perf_counter() if step else began
-        loss = functional.cross_entropy(network(images), labels)
+        loss = functional.cross_entropy(network(inputs), labels)
         torch.autograd.backward(loss)
         loss.item()  # waits for the device
     return samples / (time.perf_counter() - began)
+
+
+def _random_images(recipe: Recipe, device: torch.device) -> tuple[nn.Module, Any, Tensor, int]:
+    classes = {"cifar10": 10, "cifar100": 100, "tiny_imagenet": 200}[recipe.data.name]
+    side = 64 if recipe.data.name == "tiny_imagenet" else 32
+    samples = _TIMED_SAMPLES if device.type == "cpu" else recipe.batch_size
+    network = build_model(recipe.model.name, num_classes=classes, image_size=side).to(device)
+    images = torch.randn(samples, 3, side, side, device=device)
+    return network, images, torch.arange(samples, device=device) % classes, samples
+
+
+def _random_pairs(recipe: Recipe, device: torch.device) -> tuple[nn.Module, Any, Tensor, int]:
+    subwords = 32_000
+    samples = _TIMED_SAMPLES if device.type == "cpu" else 16 * _TIMED_SAMPLES
+    network = build_model(recipe.model.name, num_classes=subwords).to(device)
+    tokens = torch.randint(4, subwords, (samples, _PAIR_SUBWORDS), device=device)
+    places = torch.arange(tokens.numel(), device=device)
+    return network, PairBatch(tokens, tokens, places), tokens.flatten(), samples
 
 
 def describe(needed: Sequence[NeededRuns]) -> Iterator[dict[str, str | int | float | None]]:

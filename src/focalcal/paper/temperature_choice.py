@@ -10,7 +10,7 @@ from focalcal.paper.result_folders import ResultSet
 
 
 def temperature_records(results: Sequence[ResultSet]) -> list[dict[str, Any]]:
-    """Collect T, ECE and NLL on the test set of every run, with T chosen by ECE and by NLL."""
+    """Collect T, ECE and NLL on the test set of every run that has both, with T chosen by ECE and by NLL."""
     records = []
     for result in results:
         tables = [
@@ -22,7 +22,7 @@ def temperature_records(results: Sequence[ResultSet]) -> list[dict[str, Any]]:
             for rows in (result.rows, result.rows_by_nll)
         ]
         for method, seed, metric in tables[0]:
-            if metric != "ece" or (method, seed, metric) not in tables[1]:
+            if metric != "ece" or any((method, seed, one) not in table for table in tables for one in ("ece", "nll")):
                 continue
             by_ece, by_nll = ({m: table[method, seed, m] for m in ("ece", "nll")} for table in tables)
             records.append(
