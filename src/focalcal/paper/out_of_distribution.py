@@ -126,9 +126,13 @@ def _highest(results: Sequence[ResultSet], of_focal: str, of_others: str, interv
                 for side, scaling in sides
             ]
             if all(known):
-                focal, other = (max(side, key=lambda loss, side=side: side[loss].value) for side in known)
+                focal, other = (_best(side) for side in known)
                 shown = f"{short(focal)} {known[0][focal].text()} against {short(other)} {known[1][other].text()}"
                 yield is_lower(known[1][other], known[0][focal]), f"{result.name}, {data}: {shown}"
+
+
+def _best(side: Mapping[str, Measured]) -> str:
+    return max(side, key=lambda loss: side[loss].value)
 
 
 def _auroc(result: ResultSet, loss: str, scaling: str, data: str, intervals: _Intervals) -> Measured | None:
