@@ -1,7 +1,10 @@
 """A Ray cluster of two nodes on this machine, for the tests that need one."""
 
+import errno
 import os
 from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
 
 # Before Ray is imported: it reports nothing, and warns of nothing that is to come.
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -22,8 +25,9 @@ def two_nodes():
 
     cluster = Cluster()
     try:
-        cluster.add_node(num_cpus=0, include_dashboard=False, object_store_memory=_MEMORY)
-        add_node(cluster)
+        with mock.patch.dict(os.environ, PYTHONPATH=str(Path(__file__).parent)):  # workers find `full_disk`
+            cluster.add_node(num_cpus=0, include_dashboard=False, object_store_memory=_MEMORY)
+            add_node(cluster)
         ray.init(address=cluster.address, logging_level="ERROR", log_to_driver=False)
         yield cluster
     finally:
@@ -38,3 +42,8 @@ def add_node(cluster):
 def kill_node(cluster, node):
     """Kill a node as a power cut would."""
     cluster.remove_node(node, allow_graceful=False)
+
+
+def full_disk(**_):
+    """Fails as a data set does that is kept on a disk that is full: ``data=ray_nodes:full_disk``."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "kept.bin")

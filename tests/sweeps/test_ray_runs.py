@@ -101,10 +101,7 @@ def test_failures_are_told_in_their_own_words(cluster, tmp_path):
 
 
 def test_a_full_disk_is_tried_again_and_then_told(cluster, tmp_path):
-    """/dev/full is a disk that is always full."""
-    (run,) = runs_in(tmp_path, "epochs=2", losses=("fl-3",))
-    run.path.mkdir(parents=True)
-    run.files.output.symlink_to("/dev/full")
+    (run,) = runs_in(tmp_path, "data=ray_nodes:full_disk", losses=("fl-3",))
     failed = train_on_ray([run], RayOptions(retries=1), out=tmp_path)
     ((_, reason),) = failed
     assert "No space left on device" in reason
