@@ -1,10 +1,14 @@
 """What the top of the page says about models of which one knows what is wrong with them."""
 
+import math
+
 import pytest
 import torch
 
+from focalcal.metrics.bootstrap.differences import Difference
 from focalcal.predictions import Predictions
 from focalcal.report.content import model_content
+from focalcal.report.model_comparison import _for_people
 from focalcal.report.model_sources import model_sources
 from focalcal.report.readings import format_value
 from focalcal.report.reported_model import ReportSettings, measure_model
@@ -143,3 +147,9 @@ def test_the_range_of_a_perfect_model_stands_beside_the_ece():
 def test_without_intervals():
     found = model(world(2000, 4, sharpness=2.0), bootstrap=0)
     assert headline(found).startswith("Over-confident by ")
+
+
+def test_a_difference_without_a_p_value_has_none_in_the_report():
+    untested = Difference("nll", ("a", "b"), (1.0, 2.0), -1.0, (math.nan, math.nan), math.nan, math.nan, 0.9)
+    row = _for_people(untested, "before")
+    assert (row["p"], row["interval"], row["numbers"]["verdict"]) == ("", "", "not tested")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -127,8 +128,15 @@ def _for_people(difference: Difference, when: str) -> dict[str, Any]:
         "names": difference.names,
         "difference": format_change(metric, difference.difference),
         "interval": format_interval(difference.interval, partial(format_change, metric)),
-        "p": "< 0.001" if difference.adjusted_p_value < 0.001 else f"{difference.adjusted_p_value:.3f}",
+        "p": _p_value(difference.adjusted_p_value),
         "significant": difference.is_significant,
         "lower": lower,
         "numbers": difference.to_dict(),
     }
+
+
+def _p_value(value: float) -> str:
+    """Write a p-value; nothing where a difference has none."""
+    if math.isnan(value):
+        return ""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
