@@ -206,3 +206,31 @@ def test_human_label_counts_for_a_real_network():
     assert preds.has_soft_labels
     np.testing.assert_allclose(preds.labels, counts / counts.sum(axis=1, keepdims=True), rtol=1e-15)
     assert float((preds.hard_labels == preds.values.argmax(1)).double().mean()) > 0.9
+
+
+@pytest.mark.parametrize("ending", ["npz", "safetensors", "parquet", "csv"])
+def test_many_groups_and_long_facts_are_read_again(tmp_path, ending):
+    """The limit for an id was applied to the names of all groups and to provenance: they could not be read again."""
+    preds = Predictions.from_logits(
+        np.random.default_rng(0).standard_normal((1500, 2)),
+        np.arange(1500) % 2,
+        groups={"user": [f"user {number}" for number in range(1500)]},
+        class_names=["a" * 5000, "b"],
+        provenance={"note": "x" * 20_000},
+        split="s" * 6000,
+    )
+    preds.save(tmp_path / f"p.{ending}")
+    read = Predictions.load(tmp_path / f"p.{ending}")
+    assert read.groups["user"].names == preds.groups["user"].names
+    assert (read.class_names, read.provenance, read.split) == (preds.class_names, preds.provenance, preds.split)
+
+
+def test_an_id_that_would_not_be_read_again_is_not_written(tmp_path):
+    preds = Predictions.from_logits(np.eye(2), [0, 1], ids=["a" * 5000, "b"])
+    with pytest.raises(
+        ValueError, match=r"its ids has entries of 5,000 characters.* Save to \.safetensors or \.parquet"
+    ):
+        preds.save(tmp_path / "p.npz")
+    assert list(tmp_path.iterdir()) == []
+    preds.save(tmp_path / "p.parquet")
+    assert Predictions.load(tmp_path / "p.parquet").ids == preds.ids

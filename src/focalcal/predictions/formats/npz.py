@@ -53,9 +53,14 @@ _LISTS = ("class_names", "masked_classes")  # arrays with several entries; other
 
 
 def write(preds: Predictions, file: BinaryIO) -> None:
-    """Write an uncompressed npz that does not depend on the time of day."""
+    """Write an uncompressed npz that does not depend on the time of day; what would not be read again is refused."""
+    arrays = _all_arrays(preds)
+    for name, array in arrays.items():
+        try:
+            _check_text_size(ArrayLayout(array.shape, array.dtype), name)
+        except ValueError as error:
+            raise ValueError(f"An .npz cannot hold this: {error} Save to .safetensors or .parquet instead.") from error
     with zipfile.ZipFile(file, "w") as archive:
-        arrays = _all_arrays(preds)
         archive.comment = _COMMENT + state_contents(arrays).encode()
         for name, array in arrays.items():
             info = zipfile.ZipInfo(f"{name}.npy", _NO_DATE)
@@ -120,7 +125,7 @@ class ZipArray(LaidOutArray):
     def reader(self) -> Iterator[Take]:
         """Start at the first sample."""
         with zipfile.ZipFile(regular_file(self.path)) as archive, archive.open(self.member) as file:
-            _read_header(file, archive.getinfo(self.member).file_size, self.member)
+            _read_header(file, archive.getinfo(self.member).file_size, self.member.removesuffix(".npy"))
             take, left = take_from(cast(zipfile.ZipExtFile, file), self.layout), self.shape[0] if self.shape else 1
 
             def take_and_verify(count: int) -> Any:
