@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from focalcal.base.files import read_at_most
 from focalcal.cli import inputs
 from focalcal.data import data_files
 from focalcal.data.encoded_images import read_parquet_images
@@ -138,6 +139,26 @@ def test_rows_of_a_parquet(tmp_path):
     assert path.stat().st_size < 1_000_000
     with pytest.raises(ValueError, match=r"rows\.parquet: its rows unpacks from [\d,]+ to 1,200,000,000 bytes"):
         Predictions.load(path)
+
+
+class Stream:
+    """Ten bytes, and the sizes that were asked for: a file of Python's takes that much memory before it reads."""
+
+    def __init__(self):
+        self.left, self.asked = b"0123456789", []
+
+    def read(self, size):
+        self.asked.append(size)
+        piece, self.left = self.left[:size], self.left[size:]
+        return piece
+
+
+def test_memory_is_taken_for_what_is_read_and_not_for_what_may_be(tmp_path):
+    """A file of three lines to be translated took 16 GB, where memory was limited, and was refused."""
+    stream = Stream()
+    assert read_at_most(stream, 16 * 2**30) == b"0123456789"
+    assert max(stream.asked) <= 2**20
+    assert [read_at_most(Stream(), most) for most in (0, 3, 9, 10)] == [b"0", b"0123", b"0123456789", b"0123456789"]
 
 
 def test_what_is_no_bomb_is_read(tmp_path):

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import IO, Any, BinaryIO, TextIO
 
 # Text that is read whole: JSON, YAML, a history. Nobody writes more of it.
 LARGEST_TEXT = 256 * 2**20
@@ -25,6 +25,7 @@ _NOT_TEXT, _TWICE = "it is not UTF-8 text", "it has a key twice"
 REFUSED_JSON = (_TOO_DEEP, _TOO_MANY, _TWICE)
 # What unpacks to more than this, and to more than 200 times its size, is a bomb.
 PLAUSIBLE_BYTES, PLAUSIBLE_RATIO = 2**30, 200
+_PIECE = 2**20
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
 # Errors by which a reader of any format shows that a file is damaged, or was made to look so.
 DAMAGE = (
@@ -85,7 +86,7 @@ def read_bytes(path: str | os.PathLike[str], at_most: int = LARGEST_TEXT) -> byt
     """
     try:
         with open(regular_file(path), "rb") as file:
-            content = file.read(at_most + 1)
+            content = read_at_most(file, at_most)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -93,6 +94,15 @@ def read_bytes(path: str | os.PathLike[str], at_most: int = LARGEST_TEXT) -> byt
     if len(content) > at_most:
         raise ValueError(f"{os.fspath(path)} has more than {at_most:,} bytes, more than a file of its kind may have.")
     return content
+
+
+def read_at_most(stream: IO[bytes], most: int) -> bytes:
+    """Read a stream to its end, or one byte more than ``most``; memory is taken for what comes, not what may come."""
+    pieces, left = [], most + 1
+    while left and (piece := stream.read(min(left, _PIECE))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
 
 
 def open_bytes(path: str | os.PathLike[str]) -> BinaryIO:

@@ -86,11 +86,12 @@ def _sentences(
 
 def _lines(file: Path) -> list[str]:
     """Read the lines of a file, or for ``-`` those of stdin, by the same rules."""
+    from focalcal.base.files import read_at_most
     from focalcal.data.data_files import LARGEST_UNPACKED
     from focalcal.data.parallel_text import read_lines, split_lines
 
     if file == Path("-"):
-        content = sys.stdin.buffer.read(LARGEST_UNPACKED + 1)
+        content = read_at_most(sys.stdin.buffer, LARGEST_UNPACKED)
         if len(content) > LARGEST_UNPACKED:
             raise ValueError(f"stdin gave more than {LARGEST_UNPACKED:,} bytes; translate it in parts.")
         return split_lines(content, _name(file))

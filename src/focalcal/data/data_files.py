@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from focalcal.base.files import file_sha256, regular_file
+from focalcal.base.files import file_sha256, read_at_most, regular_file
 
 # What reading a zip or gz raises that is damaged, has a password, or was packed in an unknown way; gzip and bzip2 call
 # damage an OSError.
@@ -100,7 +100,7 @@ def read_gzip(path: Path) -> bytes:
     """
     most = largest_unpacked(regular_file(path))
     with gzip.open(regular_file(path)) as file:
-        content = file.read(most + 1)
+        content = read_at_most(file, most)
     if len(content) > most:
         raise ValueError(f"{path} unpacks to more than {most:,} bytes, which no text of its size does; fetch it again.")
     return content

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from focalcal.base.files import regular_file
+from focalcal.base.files import read_at_most, regular_file
 from focalcal.data.augment import Augmentation
 from focalcal.data.data_files import hash_file
 from focalcal.data.data_sets import FASHION_MNIST
@@ -68,7 +68,7 @@ def read_idx(path: Path, dimensions: int) -> Tensor:
     try:
         with gzip.open(regular_file(path), "rb") as file:
             shape = _shape(path, file.read(4 + 4 * dimensions), dimensions)
-            content = file.read(math.prod(shape) + 1)
+            content = read_at_most(file, math.prod(shape))
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{path} is not a whole gzip file ({error}): download it again.") from error
     if len(content) != math.prod(shape):
