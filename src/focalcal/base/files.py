@@ -96,7 +96,7 @@ def read_bytes(path: str | os.PathLike[str], at_most: int = LARGEST_TEXT) -> byt
     return content
 
 
-def read_at_most(stream: IO[bytes], most: int) -> bytes:
+def read_at_most(stream: IO[bytes] | io.BufferedIOBase, most: int) -> bytes:
     """Read a stream to its end, or one byte more than ``most``; memory is taken for what comes, not what may come."""
     pieces, left = [], most + 1
     while left and (piece := stream.read(min(left, _PIECE))):
