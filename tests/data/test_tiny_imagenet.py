@@ -86,3 +86,14 @@ def test_a_missing_list_and_a_damaged_archive_are_named(tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"tiny-imagenet-200\.zip"):
             load_data("tiny_imagenet", root=tmp_path)
+
+
+def test_a_header_that_is_quoted_in_full_does_not_flood_the_sentence(tmp_path):
+    path = write(tmp_path, members())
+    content = bytearray(path.read_bytes())
+    image = content.index(b"PK\x03\x04", content.index(b".JPEG"))
+    content[image + 26 : image + 28] = b"\xff\xff"  # the length of the member's name, as the header before it says
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"tiny-imagenet-200\.zip is not a whole zip file") as refusal:
+        load_data("tiny_imagenet", root=tmp_path)
+    assert len(str(refusal.value)) < 1000

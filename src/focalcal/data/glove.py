@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from focalcal.base.files import regular_file
+from focalcal.base.suggestions import shorten
 from focalcal.data.data_files import BROKEN_ARCHIVE, bounded_lines, data_folders
 from focalcal.data.data_sets import GLOVE
 from focalcal.data.tensor_cache import load_or_make
@@ -122,7 +123,9 @@ def _read(path: Path, words: Sequence[str], dimension: int) -> WordVectors:
         with open_vectors(path, dimension) as stream:
             _find(stream, rows, dimension, path, found, lines)
     except BROKEN_ARCHIVE as error:
-        raise ValueError(f"{path.name} is damaged or cannot be read ({error}); fetch the file again.") from None
+        raise ValueError(
+            f"{path.name} is damaged or cannot be read ({shorten(str(error))}); fetch the file again."
+        ) from None
     if words and not found:
         raise ValueError(
             f"{path.name} has none of the {len(words):,} words that are looked for; give a file of word vectors in "

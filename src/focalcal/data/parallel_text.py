@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from focalcal.base.files import read_bytes, regular_file
+from focalcal.base.suggestions import shorten
 from focalcal.data.data_files import BROKEN_ARCHIVE, LARGEST_UNPACKED, read_gzip
 from focalcal.data.parquet_columns import BROKEN_PARQUET, read_columns
 
@@ -95,7 +96,7 @@ def read_lines(path: Path) -> list[str]:
     try:
         content = read_gzip(path) if path.suffix.lower() == ".gz" else read_bytes(path, LARGEST_UNPACKED)
     except BROKEN_ARCHIVE as error:
-        raise ValueError(f"{path} cannot be read ({error}); fetch or save it again.") from None
+        raise ValueError(f"{path} cannot be read ({shorten(str(error))}); fetch or save it again.") from None
     return split_lines(content, path.name)
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from focalcal.base.files import regular_file
+from focalcal.base.suggestions import shorten
 from focalcal.data.data_files import BROKEN_ARCHIVE, cache_folder, hash_file, largest_unpacked
 from focalcal.data.data_sets import SST
 from focalcal.data.data_types import Batch, DataSet
@@ -128,7 +129,7 @@ def read_sst(archive: Path) -> dict[str, tuple[Trees, list[str]]]:
         with zipfile.ZipFile(regular_file(archive)) as opened:
             return {split: _read_member(opened, member, archive) for split, member in _FILES.items()}
     except BROKEN_ARCHIVE as error:
-        raise ValueError(f"{archive} is not a whole zip file ({error}); fetch it again.") from None
+        raise ValueError(f"{archive} is not a whole zip file ({shorten(str(error))}); fetch it again.") from None
 
 
 def _read_member(opened: zipfile.ZipFile, member: str, archive: Path) -> tuple[Trees, list[str]]:

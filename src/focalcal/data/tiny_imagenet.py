@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from focalcal.base.files import regular_file
+from focalcal.base.suggestions import shorten
 from focalcal.data.augment import Augmentation
 from focalcal.data.data_files import BROKEN_ARCHIVE, hash_file
 from focalcal.data.data_sets import TINY_IMAGENET
@@ -48,7 +49,8 @@ def _read(root: Path | None) -> ImageContents:
             classes = _classes(path, archive)
             found = load_or_decode("tiny_imagenet", digest, lambda: _decode_split(path, archive, sorted(classes)))
     except BROKEN_ARCHIVE as error:
-        raise ValueError(f"{path} is not a whole zip file ({str(error).rstrip('.')}): download it again.") from error
+        why = shorten(str(error)).rstrip(".")
+        raise ValueError(f"{path} is not a whole zip file ({why}): download it again.") from error
     train = Images.from_rows(found["train_images"], found["train_labels"])
     test = Images.from_rows(found["test_images"], found["test_labels"]).number_after(train)
     names = tuple(classes[wnid] for wnid in sorted(classes))
