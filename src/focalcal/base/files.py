@@ -251,7 +251,7 @@ def open_appending(path: str | os.PathLike[str]) -> TextIO:
     """Open a text file for lines at its end, such as a log; it is made if it is not there.
 
     Raises:
-        ValueError: It cannot be written, or is no regular file: a pipe would wait for ever for somebody who reads it.
+        ValueError: It cannot be written, or is not a regular file: a pipe would wait for ever for its reader.
     """
     check_destination(path)
     try:
